@@ -1,0 +1,1 @@
+"""What a person touches: the command line, the terminal interface, and what is kept on disk."""

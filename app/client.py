@@ -1,0 +1,229 @@
+"""The other end of the worker's pipe: starts the process, sends commands, hands out events.
+
+Knows nothing of chats or screens. Invariants: one client is one process, a restart is a new client; reading
+never waits for the consumer; however the process ends, the consumer gets exactly one `Exited` as the last
+event, and none at all when the end was asked for by `close`; after `close` the process is gone.
+"""
+
+import asyncio
+import dataclasses
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import get_args
+
+from engine.events import Event, Exited, Hello
+from engine.protocol import PROTOCOL_VERSION, Command, ProtocolError, decode_event, encode_command
+
+LINE_LIMIT = 64 * 1024 * 1024
+SILENCE_S = 15.0
+CLOSE_S = 1.0
+
+_KNOWN_TYPES = frozenset(
+    field.default
+    for kind in get_args(get_args(Event)[0])
+    for field in dataclasses.fields(kind)
+    if field.name == "type"
+)
+
+_SIGNALS = {
+    signal.SIGKILL: "was killed (often by the system, when memory runs out)",
+    signal.SIGSEGV: "crashed with a segmentation fault",
+    signal.SIGBUS: "crashed with a bus error (was the model file changed or cut while in use?)",
+    signal.SIGABRT: "stopped itself over a failed assertion",
+    signal.SIGILL: "met an instruction this processor lacks",
+    signal.SIGFPE: "crashed with an arithmetic fault",
+    signal.SIGTERM: "was asked to end by another program",
+}
+
+
+def worker_command(log: Path | None = None) -> list[str]:
+    """Return the command that starts the worker of this very installation.
+
+    `-P` keeps a folder named `engine` in the current directory from being imported.
+    """
+    command = [sys.executable, "-P", "-m", "engine.worker"]
+    return command if log is None else [*command, "--log", str(log)]
+
+
+class EngineClient:
+    """One worker process.
+
+    `on_silence` is told the seconds without a line each time `silence_s` has passed, and 0.0 when the worker
+    speaks again: heartbeats come about once a second, so silence means a hang.
+    """
+
+    def __init__(
+        self, *, on_silence: Callable[[float], None] | None = None, silence_s: float = SILENCE_S
+    ) -> None:
+        self._on_silence = on_silence
+        self._silence_s = silence_s
+        self._process: asyncio.subprocess.Process | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._log: Path | None = None
+        self._closing = False
+
+    @property
+    def pid(self) -> int | None:
+        """The worker's process id, once started."""
+        return self._process.pid if self._process else None
+
+    async def start(self, command: Sequence[str] | None = None, log: Path | None = None) -> None:
+        """Start the process and begin to read. A program that cannot be started becomes an `Exited` event."""
+        self._log = log
+        try:
+            self._process = await self._spawn(command or worker_command(log), log)
+        except OSError as error:
+            self._end(f"The engine could not be started: {error}.", None)
+            return
+        if self._closing:  # closed while starting: nobody is left to talk to
+            self._kill()
+        self._pump = asyncio.create_task(self._read(self._process), name="engine-client")
+
+    def send(self, command: Command) -> None:
+        """Send a command without waiting. To a process that is gone it is dropped: `Exited` tells of that."""
+        if self._process is None or self._process.stdin is None or self._process.stdin.is_closing():
+            return
+        self._process.stdin.write(encode_command(command))
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield events until the process is gone; for one consumer."""
+        while (event := await self._queue.get()) is not None:
+            yield event
+
+    async def close(self) -> None:
+        """End the process: end of input, a second later a kill. Safe to call again and before `start`."""
+        self._closing = True
+        process = self._process
+        if process is None:
+            self._queue.put_nowait(None)
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await process.wait()
+        except TimeoutError:
+            self._kill()
+            await process.wait()
+        if self._pump is not None:
+            await self._pump
+
+    async def _spawn(self, command: Sequence[str], log: Path | None) -> asyncio.subprocess.Process:
+        # A session of its own: keys of the terminal (Ctrl+C, Ctrl+Z) reach the interface alone, from the
+        # first instant, and nothing in the worker can write to the terminal. If the interface dies in any
+        # way, its end of the pipe closes and the worker exits at end of input.
+        if log is None:
+            return await self._exec(command, asyncio.subprocess.DEVNULL)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            return await self._exec(command, errors)
+        finally:
+            os.close(errors)
+
+    @staticmethod
+    async def _exec(command: Sequence[str], errors: int) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            limit=LINE_LIMIT,
+            start_new_session=True,
+        )
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        """Turn lines into events until the end of output, then tell how the process ended."""
+        fault = None
+        greeted = False
+        while (line := await self._line(process)).endswith(b"\n"):  # less is the rest of a process that died
+            if fault is not None:
+                continue  # the process is being killed; read to the end so that the pipe closes
+            try:
+                event = _decode(line)
+                if not greeted and event is not None:
+                    _check_greeting(event)
+                    greeted = True
+            except ProtocolError as error:
+                fault = str(error)
+                self._kill()
+                continue
+            if event is not None:
+                self._queue.put_nowait(event)
+        code = await process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        self._end(fault or f"The engine {_manner(code)}.", code)
+
+    async def _line(self, process: asyncio.subprocess.Process) -> bytes:
+        """Return the next line, b"" at the end; a line above the limit comes back as what is no message."""
+        silent = 0.0
+        while True:
+            try:
+                async with asyncio.timeout(self._silence_s):
+                    line = await process.stdout.readline()
+            except TimeoutError:
+                silent += self._silence_s
+                self._tell_silence(silent)
+            except ValueError:  # how asyncio reports a line above the limit
+                return b"(a line above the limit)\n"
+            else:
+                if silent and line:
+                    self._tell_silence(0.0)
+                return line
+
+    def _tell_silence(self, seconds: float) -> None:
+        if self._on_silence is not None and not self._closing:
+            self._on_silence(seconds)
+
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    def _end(self, message: str, code: int | None) -> None:
+        if not self._closing:
+            where = f" Its log is {self._log}." if self._log is not None else ""
+            self._queue.put_nowait(Exited(message=message + where, code=code))
+        self._queue.put_nowait(None)
+
+
+def _decode(line: bytes) -> Event | None:
+    """Return the event of a line, None when its type is of a later version. Raises `ProtocolError`."""
+    try:
+        return decode_event(line)
+    except ProtocolError as error:
+        try:
+            kind = json.loads(line).get("type")
+        except (ValueError, AttributeError, RecursionError):
+            kind = None
+        if isinstance(kind, str) and kind not in _KNOWN_TYPES:
+            return None
+        raise ProtocolError(
+            f"The engine sent a line that is no message ({error}); it was stopped."
+        ) from error
+
+
+def _check_greeting(event: Event) -> None:
+    if not isinstance(event, Hello):
+        raise ProtocolError("The engine began without a greeting; it was stopped.")
+    if event.protocol != PROTOCOL_VERSION:
+        raise ProtocolError(
+            f"The engine speaks protocol {event.protocol} (version {event.version}), this interface "
+            f"{PROTOCOL_VERSION}: two versions are mixed. Install stampo again."
+        )
+
+
+def _manner(code: int) -> str:
+    """Say in words how a process ended."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        number = signal.Signals(-code)
+    except ValueError:
+        return f"was ended by signal {-code}"
+    return f"{_SIGNALS.get(number, 'was ended')} ({number.name})"

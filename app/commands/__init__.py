@@ -1,0 +1,1 @@
+"""The commands of `stampo`, one file each."""

@@ -1,0 +1,36 @@
+"""`stampo export`: a chat as a document of the export format, on standard output or in a file."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands.kept import find_chat, open_store
+from app.exchange import dumps, export_chat
+from app.paths import PathError, write_private
+from app.terminal import narrate, refuse
+
+
+def export(
+    chat: Annotated[str, typer.Argument(metavar="CHAT", help="Its number, or how its title begins.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write to a file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Add each reply's tokens.")] = False,
+) -> None:
+    """Write a chat as JSON; the trash and unsent text stay here."""
+    with open_store() as store:
+        text = dumps(export_chat(store, find_chat(store, chat), trace=trace))
+    if output is None:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_private(output, text.encode(), replace=force)
+    except FileExistsError:
+        refuse(f"{output} exists; --force replaces it.")
+    except PathError as error:
+        refuse(str(error))
+    narrate(f"Wrote {output}.")

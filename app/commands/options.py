@@ -1,0 +1,29 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+ModelOption = Annotated[
+    Path | None,
+    typer.Option("--model", "-m", metavar="GGUF", help="Model file; of a split model, its first part."),
+]
+ContextOption = Annotated[
+    int | None,
+    typer.Option(
+        "--context", min=16, metavar="N", help="Context in tokens; by default the model's, at most 8192."
+    ),
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, metavar="N", help="Threads; by default the physical cores.")
+]
+GpuLayersOption = Annotated[
+    int, typer.Option("--gpu-layers", min=-1, metavar="N", help="Layers on the GPU; -1 means all.")
+]
+NumericsOption = Annotated[
+    Literal["auto", "exact", "fast"],
+    typer.Option(
+        "--numerics", help="exact: replies repeat bit for bit; fast: quicker prompts; auto: exact if cheap."
+    ),
+]

@@ -1,0 +1,68 @@
+"""The command `stampo`: the interface when called alone, and its commands."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands import ask, chats, doctor, export, presets
+from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
+from app.models import NoModel, resolve_model
+from app.terminal import refuse
+from engine.protocol import Load
+
+app = typer.Typer(
+    name="stampo",
+    help="Chat with a local GGUF model whose replies are poured into a shape.",
+    invoke_without_command=True,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("ask")(ask.ask)
+app.command("export")(export.export)
+app.command("doctor")(doctor.doctor)
+app.add_typer(presets.app, name="presets")
+app.add_typer(chats.app, name="chats")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"stampo {version('stampo')}")
+        raise typer.Exit
+
+
+@app.callback()
+def stampo(
+    context: typer.Context,
+    model: ModelOption = None,
+    context_length: ContextOption = None,
+    threads: ThreadsOption = None,
+    gpu_layers: GpuLayersOption = 0,
+    numerics: NumericsOption = "auto",
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Open the interface, or run a command."""
+    if context.invoked_subcommand is not None:
+        return
+    from app.tui.app import run
+
+    path: Path | None
+    try:
+        path = resolve_model(model)
+    except NoModel as error:
+        refuse(str(error), code=3)
+    run(
+        Load(
+            model=str(path), context=context_length, threads=threads, gpu_layers=gpu_layers, numerics=numerics
+        )
+    )
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

@@ -1,0 +1,228 @@
+"""The store: chats (chats.py), replies while they are written, what a crash left of them, and search.
+
+Knows no engine at work and no screen. Invariants: those of chats.py; a reply's bytes are written twice at
+most, once by a checkpoint and once at its end. One store belongs to one thread; several stores, also in
+several processes, may be open on one file.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from app.store import codec, rows, search, writers
+from app.store.chats import Chats, now, without_nul
+from app.store.database import Database
+from app.store.values import Hit, StoreError
+from engine.events import Finish, Finished, ModelInfo, Token
+from engine.protocol import Sampling
+from grammars.spec import GrammarSpec
+
+_INTERRUPTED = "interrupted"
+
+
+class Store(Chats):
+    """The chats in one file, made if missing. Every method raises `StoreError` with a sentence naming the
+    file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(Database(path))
+        self._writer: writers.Writer | None = None
+        self._written: dict[int, tuple[int, int, int]] = {}  # reply -> characters, reasoning, tokens on disk
+        try:
+            self.recover()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; a reply still being written is then taken for interrupted."""
+        if self._writer:
+            self._writer.close()
+            self._writer = None
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def begin_reply(
+        self,
+        chat_id: int,
+        parent: int,
+        *,
+        shape: GrammarSpec | None,
+        sampling: Sampling,
+        seed: int | None = None,
+        model: ModelInfo | None = None,
+        options: Mapping[str, Any] | None = None,
+        continued_from: int | None = None,
+    ) -> int:
+        """Add an empty reply in state generating and make it the leaf; `shape` is what it is held to.
+
+        `options` is the rest of the request as JSON values, such as `max_tokens` and `stop`.
+        """
+        if self._writer is None:
+            try:
+                self._writer = writers.Writer(self._database.path)
+            except OSError as error:
+                raise StoreError(
+                    f"{self._database.path} cannot be locked for writing: {error.strerror}."
+                ) from error
+        with self._database.transaction():
+            reply = self._add(chat_id, parent, "assistant", "", shape)
+            self._database.insert(
+                "replies",
+                message_id=reply,
+                state="generating",
+                writer=self._writer.name,
+                seed=seed,
+                sampling=rows.SAMPLING.dump_json(sampling).decode(),
+                options=json.dumps(dict(options or {}), allow_nan=False),
+                model_id=self._model_id(model),
+                continued_from=continued_from,
+            )
+        self._written[reply] = (0, 0, 0)
+        return reply
+
+    def checkpoint(self, reply_id: int, text: str, tokens: Sequence[Token], *, reasoning: str = "") -> None:
+        """Append what is new of a reply being written; the arguments hold all of it so far."""
+        characters, thoughts, count = self._progress(reply_id)
+        if (len(text), len(reasoning), len(tokens)) == (characters, thoughts, count):
+            return
+        with self._database.transaction():
+            self._database.insert(
+                "reply_chunks",
+                message_id=reply_id,
+                text=text[characters:],
+                reasoning=reasoning[thoughts:],
+                trace=codec.pack_trace(tokens[count:]),
+            )
+        self._written[reply_id] = (len(text), len(reasoning), len(tokens))
+
+    def finish_reply(
+        self, reply_id: int, finished: Finished, *, valid: bool | None, trace: Sequence[Token]
+    ) -> None:
+        """Write a reply as the engine ended it; the checkpoints fold into it."""
+        self._progress(reply_id)
+        with self._database.transaction():
+            self._fold(
+                reply_id,
+                finished.text,
+                finished.tokens,
+                trace,
+                finish=finished.finish,
+                error=finished.error,
+                reasoning=finished.reasoning,
+                valid=valid,
+                seed=finished.seed,
+                stats=rows.STATS.dump_json(finished.stats).decode(),
+            )
+        del self._written[reply_id]
+
+    def abandon_reply(self, reply_id: int, *, finish: Finish, error: str, seed: int | None = None) -> None:
+        """End a reply whose engine is gone: what was checkpointed of it is what there is."""
+        self._progress(reply_id)
+        with self._database.transaction():
+            if seed is not None:
+                self._database.run("UPDATE replies SET seed = ? WHERE message_id = ?", seed, reply_id)
+            self._fold_chunks(reply_id, finish, error)
+        del self._written[reply_id]
+
+    def trace(self, reply_id: int) -> tuple[Token, ...]:
+        """Return the tokens of a reply by origin; of one being written, those on disk."""
+        row = self._database.row("SELECT trace FROM reply_tokens WHERE message_id = ?", reply_id)
+        blobs = [row] if row else rows.read_chunks(self._database, reply_id)
+        try:
+            return tuple(token for blob in blobs for token in codec.unpack_trace(blob["trace"]))
+        except ValueError as error:
+            raise StoreError(
+                f"{self._database.path}: the trace of reply {reply_id} cannot be read: {error}."
+            ) from error
+
+    def recover(self) -> int:
+        """End the replies that a crash left in state generating; return how many.
+
+        They keep what was checkpointed and end as cancelled, with the error `interrupted`. Replies whose
+        writer still runs, this store or another, are left alone.
+        """
+        left = "SELECT message_id, writer FROM replies WHERE state = 'generating'"
+        if not self._database.row(left):
+            return 0
+        path = self._database.path
+        with self._database.transaction():  # a writer that ends now ended its replies before, or waits for us
+            replies = self._database.rows(left)
+            dead = {name for row in replies if not writers.is_alive(path, name := row["writer"])}
+            recovered = [row["message_id"] for row in replies if row["writer"] in dead]
+            for reply_id in recovered:
+                self._fold_chunks(reply_id, "cancelled", _INTERRUPTED)
+        return len(recovered)
+
+    def search(self, text: str, *, limit: int = 100) -> list[Hit]:
+        """Find the titles and messages that hold every word of a text, newest first; no trash."""
+        return search.find(self._database, text, limit)
+
+    def _fold(
+        self, reply_id: int, text: str, ids: Sequence[int], trace: Sequence[Token], **columns: Any
+    ) -> None:
+        names = ", ".join(f"{name} = ?" for name in columns)
+        if not self._database.run(
+            f"UPDATE replies SET state = 'done', writer = NULL, finished_at = ?, {names} "
+            "WHERE message_id = ? AND state = 'generating'",
+            moment := now(),
+            *columns.values(),
+            reply_id,
+        ):
+            raise StoreError(f"{self._database.path}: reply {reply_id} has already ended or was deleted.")
+        self._database.run(
+            "UPDATE messages SET content = ?, indexed = ? WHERE id = ?", text, without_nul(text), reply_id
+        )
+        self._database.insert(
+            "reply_tokens", message_id=reply_id, ids=codec.pack_ids(ids), trace=codec.pack_trace(trace)
+        )
+        self._database.run("DELETE FROM reply_chunks WHERE message_id = ?", reply_id)
+        self._database.run(
+            "UPDATE chats SET updated_at = ? WHERE id = (SELECT chat_id FROM messages WHERE id = ?)",
+            moment,
+            reply_id,
+        )
+
+    def _fold_chunks(self, reply_id: int, finish: Finish, error: str) -> None:
+        with self._database.transaction():
+            chunks = rows.read_chunks(self._database, reply_id)
+            text = "".join(chunk["text"] for chunk in chunks)
+            trace = self.trace(reply_id)
+            # The ids stand for the reply only if they spell it; a character may have been cut between them.
+            spelled = "".join(token.text for token in trace) == text
+            self._fold(
+                reply_id,
+                text,
+                [token.id for token in trace] if spelled else (),
+                trace,
+                finish=finish,
+                error=error,
+                reasoning="".join(chunk["reasoning"] for chunk in chunks) or None,
+            )
+
+    def _progress(self, reply_id: int) -> tuple[int, int, int]:
+        if reply_id not in self._written:
+            raise StoreError(f"{self._database.path}: reply {reply_id} is not being written by this program.")
+        return self._written[reply_id]
+
+    def _model_id(self, model: ModelInfo | None) -> int | None:
+        if model is None:
+            return None
+        info = rows.MODEL.dump_json(model).decode()
+        row = self._database.row(
+            "SELECT id FROM models WHERE fingerprint = ? AND info = ?", model.fingerprint, info
+        )
+        return row["id"] if row else self._database.insert("models", fingerprint=model.fingerprint, info=info)

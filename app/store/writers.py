@@ -1,0 +1,63 @@
+"""How a process tells others that it is alive: a lock file that the operating system frees at death.
+
+Every store that writes a reply locks a file of its own beside the database and puts its name into the reply's
+row. A reply whose writer's lock can be taken, or whose file is gone, was left by a crash. Process ids would
+not do: they come back. Knows nothing of replies. Invariant: a name is given out only while its lock is held.
+"""
+
+import os
+import sys
+import uuid
+from pathlib import Path
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Writer:
+    """This process as a writer of one store."""
+
+    def __init__(self, store: Path) -> None:
+        self.name = uuid.uuid4().hex
+        self._path = _path(store, self.name)
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        _lock(self._descriptor)
+
+    def close(self) -> None:
+        """Free the lock and remove its file."""
+        os.close(self._descriptor)
+        self._path.unlink(missing_ok=True)
+
+
+def is_alive(store: Path, name: str | None) -> bool:
+    """Tell whether the process that was given this name still runs; the file of a dead one is removed."""
+    try:
+        path = _path(store, name or "")
+    except ValueError:  # no name that was ever given out
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError:  # the file is there and cannot be asked: taking a reply from its writer would be worse
+        return True
+    try:
+        _lock(descriptor)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    path.unlink(missing_ok=True)
+    return False
+
+
+def _path(store: Path, name: str) -> Path:
+    return store.with_name(f"{store.name}.writer-{uuid.UUID(hex=name).hex}")

@@ -1,0 +1,115 @@
+"""The interface: appears at once, loads the model behind it, and leaves no process when it ends.
+
+Knows how the rooms are wired together; each screen knows its own layout.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+from textual.theme import Theme
+
+from app.client import EngineClient
+from app.paths import log_path, store_path
+from app.session import Session
+from app.shapes import SavedShape, saved_shapes
+from app.store.store import Store
+from app.supervisor import Supervisor
+from app.tui.screens.chat import ChatScreen
+from app.tui.words import key_words
+from engine.protocol import Load, Sampling
+
+WARM_UP_S = 0.5
+
+THEME = Theme(
+    name="stampo",
+    primary="#7aa2c8",
+    secondary="#9a8fbf",
+    accent="#d9a05b",
+    foreground="#d5d8dc",
+    background="#15181c",
+    surface="#1b1f24",
+    panel="#23282f",
+    success="#8fb573",
+    warning="#d9b45b",
+    error="#d0685c",
+    dark=True,
+)
+
+
+class StampoApp(App[None]):
+    """The program a person sees. `worker` replaces the engine's command, for tests."""
+
+    TITLE = "Stampo"
+    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [
+        (0, "-narrow"),
+        (72, "-medium"),
+        (120, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (20, "-tall")]
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        load: Load,
+        shapes: Callable[[], Sequence[SavedShape]] = saved_shapes,
+        sampling: Sampling | None = None,
+        client_factory: Callable[..., EngineClient] = EngineClient,
+        worker: Sequence[str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        super().__init__()
+        self._shapes = shapes
+        self.session = Session(
+            store,
+            lambda on_event: Supervisor(
+                load, on_event, client_factory=client_factory, command=worker, log=log
+            ),
+            sampling=sampling,
+        )
+
+    def on_mount(self) -> None:
+        """Show the chat and begin to load."""
+        self.register_theme(THEME)
+        self.theme = THEME.name
+        self.push_screen(ChatScreen(self.session, self._shapes))
+        self.session.engine.start()
+        self.set_timer(WARM_UP_S, self._warm_up)
+
+    async def _warm_up(self) -> None:
+        """Import the validator while the person is still reading; it takes a second."""
+        await asyncio.to_thread(import_module, "grammars.check")
+
+    async def action_quit(self) -> None:
+        """Keep unsent text and leave."""
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.keep_draft()
+        self.exit()
+
+    async def on_unmount(self) -> None:
+        """Leave no process behind, however the interface ends."""
+        await self.session.close()
+
+    def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:
+        """Offer the chat's own actions in the command palette, too."""
+        if isinstance(screen, ChatScreen):
+            for binding in screen.commands():
+                action = binding.action
+                yield SystemCommand(
+                    binding.tooltip,
+                    key_words(binding.key),
+                    lambda action=action: screen.run_action(action),
+                )
+        yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
+
+
+def run(load: Load) -> None:
+    """Open the interface on the person's store."""
+    with Store(store_path()) as store:
+        StampoApp(store=store, load=load, log=log_path()).run()

@@ -1,0 +1,172 @@
+"""The list of shapes to pour the next reply into, with a filter and a look at each.
+
+Knows nothing of files or of the store: shapes come in, the choice goes out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.shapes import SavedShape
+from app.terminal import one_line
+from app.tui.pretty import pretty_json
+from app.tui.widgets.plain_fields import PlainInput
+from app.tui.words import KINDS, shown
+from grammars.spec import GrammarSpec
+
+PREVIEW_LIMIT = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picked:
+    """A choice; `shape` None means free text. `example` is a message that suits it."""
+
+    shape: GrammarSpec | None
+    example: str = ""
+
+
+class ShapePicker(ModalScreen[Picked | None]):
+    """Returns the choice, or None when nothing is to change."""
+
+    CSS_PATH = "dialog.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="picker.cancel"),
+        Binding("up", "move(-1)", "Up", id="picker.up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", id="picker.down", show=False, priority=True),
+        Binding("pageup", "page(-1)", "Look up", id="picker.page_up", show=False, priority=True),
+        Binding("pagedown", "page(1)", "Look down", id="picker.page_down", show=False, priority=True),
+    ]
+
+    def __init__(self, shapes: Sequence[SavedShape], current: GrammarSpec | None) -> None:
+        super().__init__()
+        self._shapes = shapes
+        self._current = current
+        self._listed: list[SavedShape | None] = []
+
+    def compose(self) -> ComposeResult:
+        """A filter over the list, and what the highlighted shape says."""
+        with Vertical(classes="dialog"):
+            yield Static("Shape of the next reply", markup=False, classes="heading")
+            yield PlainInput(placeholder="Type to filter", compact=True)
+            with Horizontal(classes="panes"):
+                yield OptionList(markup=False, compact=True)
+                with VerticalScroll(classes="preview", can_focus=False):
+                    yield Static(markup=False)
+            yield Static("Enter takes it, Escape changes nothing", markup=False, classes="hint")
+
+    def on_mount(self) -> None:
+        """List everything and highlight what is in force."""
+        self.query_one(OptionList).can_focus = False
+        self._list("")
+        self.query_one(Input).focus()
+
+    @on(Input.Changed)
+    def _filter(self, event: Input.Changed) -> None:
+        self._list(event.value)
+
+    @on(Input.Submitted)
+    def _take_highlighted(self) -> None:
+        place = self.query_one(OptionList).highlighted
+        if place is not None:
+            self._take(self._listed[place])
+
+    @on(OptionList.OptionSelected)
+    def _take_clicked(self, event: OptionList.OptionSelected) -> None:
+        self._take(self._listed[event.option_index])
+
+    def _take(self, saved: SavedShape | None) -> None:
+        if saved is None:
+            self.dismiss(Picked(shape=None))
+        elif saved.preset is not None:
+            self.dismiss(Picked(shape=saved.preset.spec(), example=saved.preset.example_prompt))
+
+    @on(OptionList.OptionHighlighted)
+    def _look(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_index < len(self._listed):
+            self._show(_preview(self._listed[event.option_index]))
+
+    def _show(self, content: Content) -> None:
+        self.query_one(".preview Static", Static).update(content)
+
+    def action_move(self, step: int) -> None:
+        """Move in the list while the filter keeps the focus."""
+        options = self.query_one(OptionList)
+        if step < 0:
+            options.action_cursor_up()
+        else:
+            options.action_cursor_down()
+
+    def action_page(self, step: int) -> None:
+        """Scroll the look at the highlighted shape."""
+        preview = self.query_one(VerticalScroll)
+        if step < 0:
+            preview.scroll_page_up(animate=False)
+        else:
+            preview.scroll_page_down(animate=False)
+
+    def action_cancel(self) -> None:
+        """Return nothing."""
+        self.dismiss(None)
+
+    def _list(self, words: str) -> None:
+        needles = words.lower().split()
+        found = [saved for saved in self._shapes if all(needle in _searched(saved) for needle in needles)]
+        found.sort(key=lambda saved: not any(needle in saved.name for needle in needles))  # names first
+        self._listed = found if needles else [None, *found]
+        places = [place for place, saved in enumerate(self._listed) if self._is_current(saved)]
+        options = self.query_one(OptionList)
+        options.set_options([_option(saved, self._is_current(saved)) for saved in self._listed])
+        if self._listed:
+            options.highlighted = places[0] if places else 0
+        else:
+            self._show(Content("No shape has these words."))
+
+    def _is_current(self, saved: SavedShape | None) -> bool:
+        if saved is None or saved.preset is None:
+            return saved is None and self._current is None
+        return saved.preset.spec() == self._current
+
+
+def _searched(saved: SavedShape) -> str:
+    preset = saved.preset
+    if preset is None:
+        return saved.name
+    kind = KINDS[preset.spec().kind]
+    return " ".join((saved.name, preset.title, preset.description, kind, *preset.tags)).lower()
+
+
+def _option(saved: SavedShape | None, current: bool) -> Option:
+    mark = "› " if current else "  "
+    if saved is None:
+        return Option(Content.assemble(mark, ("none", "bold"), ("  free text", "dim")))
+    note = "cannot be used" if saved.preset is None else one_line(saved.preset.title)
+    return Option(Content.assemble(mark, (one_line(saved.name), "bold"), (f"  {note}", "dim")))
+
+
+def _preview(saved: SavedShape | None) -> Content:
+    if saved is None:
+        return Content("The model writes what it likes.")
+    if saved.preset is None:
+        return Content(shown(f"This shape's file cannot be used: {saved.fault}"))
+    preset, spec = saved.preset, saved.preset.spec()
+    text = spec.text[:PREVIEW_LIMIT] + ("" if len(spec.text) <= PREVIEW_LIMIT else "\n…")
+    if spec.kind in ("json_schema", "choice"):
+        text = "".join(part for _, part in pretty_json(text, 36))
+    return Content.assemble(
+        (KINDS[spec.kind], "bold"),
+        f"\n{shown(preset.description)}\n",
+        (
+            f"For example: {shown(preset.example_prompt)}\n\n" if preset.example_prompt else "\n",
+            "dim",
+        ),
+        shown(text),
+    )

@@ -1,0 +1,25 @@
+"""The constraint bar: one line with the shape of the next reply and whether the model is told of it.
+
+Knows nothing of the store; the screen calls `show`.
+"""
+
+from textual.content import Content
+
+from app.tui.widgets.line import Line
+from app.tui.words import KINDS, shape_name
+from grammars.spec import GrammarSpec
+
+
+class ShapeBar(Line):
+    """Tells what the next reply is poured into."""
+
+    def show(self, shape: GrammarSpec | None, *, on: bool, told: bool) -> None:
+        """Show the shape of the next reply; `told` says that the model reads it with the message."""
+        if shape is None:
+            parts = [("Shape  ", "dim"), ("none", "bold"), ("  the reply is free text", "dim")]
+        else:
+            name = (shape_name(shape), "bold $accent" if on else "dim strike")
+            state = "shown to the model" if told else "hidden from the model"
+            note = f"  {KINDS[shape.kind]}, {state}" if on else "  switched off, the reply is free text"
+            parts = [("Shape  ", "dim"), name, (note, "dim")]
+        self.put(Content.assemble(*parts))

@@ -1,0 +1,1 @@
+"""Chooses tokens: processors, the sampler and the decode loop."""

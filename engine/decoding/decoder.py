@@ -1,0 +1,259 @@
+"""The decode loop: forced spans without a forward, drafts verified in one batch, one place that chooses.
+
+Knows token ids, rows of logits and one context; nothing of text, shapes or messages. Invariants: the stream is token
+for token what one forward a token gives; every token is committed once; at every yield the cache holds a prefix of
+the history, also when the consumer leaves early.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from engine.decoding.processor import Row, Structured
+from engine.decoding.sampler import Sampler
+from engine.drafting.constrained import Draft, cross
+from engine.drafting.source import DraftSource
+from engine.errors import Aborted
+from engine.events import Finish, Origin
+
+LONGEST_DRAFT = 16
+
+
+class Context(Protocol):
+    """A model with its key-value cache, real or fake."""
+
+    tokens: list[int]
+    """What is in the cache."""
+    length: int
+    """Positions in all."""
+    batch: int
+    """The largest number of tokens in one `decode`."""
+
+    def decode(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[Row]:
+        """Append tokens; return the rows of logits at the `wanted` indices, valid until the next decode."""
+        ...
+
+    def keep(self, count: int) -> int:
+        """Drop what follows the first `count` tokens; return how many are left, 0 if a tail cannot be dropped."""
+        ...
+
+    def abort(self) -> None:
+        """Make the running and every later `decode` raise `Aborted`; safe from any thread."""
+        ...
+
+    def clear_abort(self) -> None:
+        """Let `decode` work again."""
+        ...
+
+
+class Committed(NamedTuple):
+    """A token of the reply. `allowed` counts the ids that were legal at a free choice; None where all were."""
+
+    token: int
+    origin: Origin
+    allowed: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Prompt tokens in the cache so far."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What one round committed."""
+
+    tokens: tuple[Committed, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Figures:
+    """Counts and seconds of one reply, filled while it is decoded."""
+
+    forced: int = 0
+    sampled: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    forwards: int = 0
+    choices: int = 0
+    masked: int = 0
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+
+
+class Decoder:
+    """Decodes one reply.
+
+    `sampler.history` is the prompt, of which `context.tokens` must be a prefix. `watch` is asked after every token
+    of the reply and may end it. `finish` says how it ended once `run` is exhausted.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        sampler: Sampler,
+        *,
+        structure: Structured | None,
+        source: DraftSource,
+        end_ids: AbstractSet[int],
+        budget: int,
+        watch: Callable[[int], Finish | None] = lambda _token: None,
+    ) -> None:
+        self.finish: Finish | None = None
+        self.figures = Figures()
+        self._context = context
+        self._sampler = sampler
+        self._structure = structure
+        self._source = source
+        self._end_ids = end_ids
+        self._budget = budget
+        self._watch = watch
+        self._prompt = len(sampler.history)
+
+    def run(self) -> Iterator[Round | Reading]:
+        """Yield rounds until the reply ends. Raises what the processors raise; an abort ends it as `cancelled`."""
+        self._source.observe(self._sampler.history)
+        try:
+            while self.finish is None:
+                forced = self._take_forced()
+                if forced:
+                    yield Round(tokens=tuple(forced))
+                if self.finish is None and len(self._sampler.history) > self._context.length:
+                    self.finish = "context_full"
+                if self.finish is None:
+                    if len(self._context.tokens) >= len(self._sampler.history):
+                        self._context.keep(len(self._sampler.history) - 1)
+                    yield from self._read_batches()
+                    yield self._forward_and_verify()
+        except Aborted:
+            self.finish = "cancelled"
+
+    def _take_forced(self) -> list[Committed]:
+        """Commit everything the structure forces, then see whether it is complete."""
+        taken: list[Committed] = []
+        started = time.perf_counter()
+        while self._structure is not None and self.finish is None:
+            span = self._structure.ahead().forced()
+            if not span:
+                if self._structure.ahead().ended:
+                    self.finish = "stop"
+                break
+            for token in span:
+                self._sampler.take(token)
+                self._record(taken, Committed(token, "forced", None))
+                if self.finish is not None:
+                    break
+        self.figures.decode_s += time.perf_counter() - started
+        return taken
+
+    def _read_batches(self) -> Iterator[Reading]:
+        """Read what is pending in whole batches, leaving at most one batch for the forward that chooses."""
+        history = self._sampler.history
+        while len(history) - len(self._context.tokens) > self._context.batch:
+            started = time.perf_counter()
+            at = len(self._context.tokens)
+            self._context.decode(history[at : at + self._context.batch], ())
+            self.figures.prefill_s += time.perf_counter() - started
+            yield Reading(done=min(len(self._context.tokens), self._prompt), total=self._prompt)
+
+    def _forward_and_verify(self) -> Round:
+        started = time.perf_counter()
+        at = len(self._context.tokens)
+        reads_prompt = at < self._prompt
+        pending = self._sampler.history[at:]
+        draft = self._draft(len(pending))
+        wanted = [
+            len(pending) - 1 + place
+            for place in range(len(draft) + 1)
+            if place == len(draft) or not draft[place].certain
+        ]
+        rows = iter(self._context.decode(pending + [drafted.token for drafted in draft], wanted))
+        read = time.perf_counter()
+        committed = self._verify(draft, rows)
+        self._drop_rejected(at + len(pending))
+        done = time.perf_counter()
+        if reads_prompt:
+            self.figures.prefill_s += read - started
+            self.figures.decode_s += done - read
+        else:
+            self.figures.forwards += 1
+            self.figures.decode_s += done - started
+        return Round(tokens=tuple(committed))
+
+    def _draft(self, pending: int) -> list[Draft]:
+        room = min(
+            LONGEST_DRAFT,
+            self._context.batch - pending,
+            self._context.length - len(self._sampler.history),
+            self._budget - self._reply_length() - 1,
+        )
+        if room <= 0:
+            return []
+        ahead = None if self._structure is None else self._structure.ahead()
+        return cross(self._source.walk(), ahead, room)
+
+    def _verify(self, draft: Sequence[Draft], rows: Iterator[Row]) -> list[Committed]:
+        """Sample and compare: row i is sampled after the rows before it; the first mismatch is the correction."""
+        committed: list[Committed] = []
+        submitted = accepted = 0
+        for drafted in [*draft, None]:
+            if drafted is not None and drafted.certain:
+                self._sampler.take(drafted.token)
+                self._record(committed, Committed(drafted.token, "forced", None))
+                matched = True
+            else:
+                token = self._sampler.next(next(rows))
+                matched = drafted is not None and token == drafted.token
+                submitted += drafted is not None
+                accepted += matched
+                self._record(
+                    committed, Committed(token, "accepted" if matched else "sampled", self._sampler.allowed)
+                )
+            if self.finish is not None or not matched:
+                break
+        self.figures.drafted += submitted
+        if submitted:
+            self._source.feedback(submitted, accepted)
+        return committed
+
+    def _record(self, into: list[Committed], committed: Committed) -> None:
+        """Count a token that was just committed, and apply the stop rules to it."""
+        token, origin, _ = committed
+        figures = self.figures
+        if origin == "forced":
+            figures.forced += 1
+        else:
+            figures.choices += 1
+            figures.masked += self._sampler.masked
+            if token in self._end_ids:
+                self.finish = "stop"
+                return
+            if origin == "accepted":
+                figures.accepted += 1
+            else:
+                figures.sampled += 1
+        into.append(committed)
+        self._source.observe((token,))
+        self.finish = self._watch(token)
+        if self.finish is None and self._reply_length() >= self._budget and not self._complete():
+            self.finish = "length"
+
+    def _complete(self) -> bool:
+        return self._structure is not None and self._structure.ahead().ended
+
+    def _reply_length(self) -> int:
+        return len(self._sampler.history) - self._prompt
+
+    def _drop_rejected(self, certain: int) -> None:
+        """Leave in the cache only what the history also holds: `certain` tokens and what was accepted after them."""
+        tokens, history = self._context.tokens, self._sampler.history
+        at = certain
+        while at < len(tokens) and at < len(history) and tokens[at] == history[at]:
+            at += 1
+        if at < len(tokens):
+            self._context.keep(at)

@@ -1,0 +1,1 @@
+"""Guesses how a reply goes on."""

@@ -1,0 +1,39 @@
+"""Crosses a draft source with a look-ahead: forced spans become certain tokens, guesses are filtered by the mask.
+
+Pure: neither the source nor the owner of the look-ahead moves. A draft may go from forced to guessed to forced again.
+"""
+
+from typing import NamedTuple
+
+from engine.decoding.processor import Lookahead
+from engine.drafting.source import Walk
+
+
+class Draft(NamedTuple):
+    """One drafted token. A certain one is right whenever everything before it in the draft is."""
+
+    token: int
+    certain: bool
+
+
+def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
+    """Return at most `longest` drafted tokens from the current state; empty when the source has nothing to say.
+
+    `ahead` is None for replies without a structure: guesses are then taken as they come.
+    """
+    draft: list[Draft] = []
+    while len(draft) < longest and not (ahead is not None and ahead.ended):
+        guess = walk.guess(None if ahead is None else ahead.mask())
+        if guess is None:
+            break
+        token, _probability = guess
+        draft.append(Draft(token, certain=False))
+        walk.advance(token)
+        if ahead is None:
+            continue
+        ahead.advance(token)
+        for forced in ahead.forced()[: longest - len(draft)]:
+            draft.append(Draft(forced, certain=True))
+            walk.advance(forced)
+            ahead.advance(forced)
+    return draft

@@ -1,0 +1,46 @@
+"""What can go wrong in the engine, as one tree; every text is written for the person.
+
+EngineError
+├── Aborted            the abort flag was raised during a forward
+├── DecodeFailed       llama.cpp could not compute a forward
+├── AllTokensMasked    no token is legal: never goes on unconstrained
+├── ConstraintError    the grammar library reported an error
+├── SharedProcessor    two streams were given one processor
+└── TurnRefused        a turn that cannot be started, with the kind of fault
+"""
+
+from engine.events import FailureKind
+
+
+class EngineError(Exception):
+    """Base of all."""
+
+
+class Aborted(EngineError):
+    """The abort flag was raised during a forward."""
+
+
+class DecodeFailed(EngineError):
+    """llama.cpp could not compute a forward."""
+
+
+class AllTokensMasked(EngineError):
+    """No token is legal at a free choice."""
+
+
+class ConstraintError(EngineError):
+    """The grammar library reported an error; it never leaves that state."""
+
+
+class SharedProcessor(EngineError):
+    """One processor was given to two streams, which would mix their states."""
+
+
+class TurnRefused(EngineError):
+    """A turn that cannot be started."""
+
+    kind: FailureKind
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind

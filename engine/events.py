@@ -1,0 +1,199 @@
+"""What the engine says while it works: frozen values in one discriminated union.
+
+Knows nothing of pipes or screens. Additive only: readers ignore fields they do not know.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+Origin = Literal["forced", "sampled", "accepted"]
+Finish = Literal["stop", "stop_text", "length", "landed", "cancelled", "loop", "context_full", "error"]
+Exactness = Literal["exact", "fast", "unverified"]
+FailureKind = Literal["usage", "shape", "model", "cancelled", "internal"]
+
+_OPEN = ConfigDict(extra="ignore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class ModelInfo:
+    """What is known of the loaded model.
+
+    `size_bytes` counts the weights, `context_length` is what it was trained for, `vocabulary` is its fingerprint.
+    """
+
+    name: str
+    path: str
+    architecture: str
+    parameters: int
+    quantization: str
+    vocab_size: int
+    context_length: int
+    size_bytes: int
+    fingerprint: str
+    vocabulary: str
+    template_hash: str
+    has_template: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Token:
+    """One committed token.
+
+    `text` is its own text, broken characters replaced; `allowed` counts the ids that were legal at a free choice,
+    None where all were or where there was no choice.
+    """
+
+    id: int
+    text: str
+    origin: Origin
+    allowed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Stats:
+    """Figures of one turn. Seconds are wall time; `forwards` leaves prompt reading out."""
+
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    reply_tokens: int = 0
+    forced_tokens: int = 0
+    sampled_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    forwards: int = 0
+    masked_mean: float | None = None
+    prefill_s: float = 0.0
+    decode_s: float = 0.0
+    tokens_per_s: float = 0.0
+    tokens_per_forward: float = 0.0
+    exact: Exactness = "unverified"
+    sources: dict[str, dict[str, float]] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Hello:
+    """The worker's first message."""
+
+    protocol: int
+    version: str
+    pid: int
+    type: Literal["hello"] = "hello"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Heartbeat:
+    """Sent about once a second by a thread of its own; silence means a hang."""
+
+    type: Literal["heartbeat"] = "heartbeat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Loading:
+    """Progress of loading, `fraction` from 0 to 1."""
+
+    fraction: float
+    type: Literal["loading"] = "loading"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Ready:
+    """The model is loaded. `context` is the number of positions in use; `notices` are sentences for the person."""
+
+    model: ModelInfo
+    context: int
+    threads: int
+    exact: Exactness
+    numerics_reason: str
+    notices: tuple[str, ...] = ()
+    type: Literal["ready"] = "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Started:
+    """A turn begins: the prompt is rendered and counted."""
+
+    turn: int
+    prompt_tokens: int
+    reused_tokens: int
+    seed: int
+    notices: tuple[str, ...] = ()
+    type: Literal["started"] = "started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class PromptRead:
+    """Progress of prompt reading, in tokens, reused ones included."""
+
+    turn: int
+    done: int
+    total: int
+    type: Literal["prompt_read"] = "prompt_read"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Tokens:
+    """What one round committed.
+
+    `text` holds whole characters only: one cut between tokens arrives with its last byte. `forwards` and
+    `elapsed_s` (seconds of decoding) are totals of the turn so far, prompt reading left out.
+    """
+
+    turn: int
+    tokens: tuple[Token, ...]
+    text: str
+    forwards: int
+    elapsed_s: float
+    type: Literal["tokens"] = "tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Notice:
+    """A sentence for the person about this turn, such as a rebuilt constraint."""
+
+    turn: int
+    message: str
+    type: Literal["notice"] = "notice"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Finished:
+    """A turn ended. `tokens` are the reply's ids, empty when the text was cut inside a token."""
+
+    turn: int
+    finish: Finish
+    text: str
+    tokens: tuple[int, ...]
+    seed: int
+    stats: Stats
+    reasoning: str | None = None
+    error: str | None = None
+    type: Literal["finished"] = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Failed:
+    """A command could not be carried out. `turn` is None while loading; `message` is written for the person."""
+
+    kind: FailureKind
+    message: str
+    turn: int | None = None
+    type: Literal["failed"] = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Exited:
+    """Made by the client, never sent: the worker is gone. `message` says how and what to do."""
+
+    message: str
+    code: int | None
+    type: Literal["exited"] = "exited"
+
+
+Event = Annotated[
+    Hello | Heartbeat | Loading | Ready | Started | PromptRead | Tokens | Notice | Finished | Failed | Exited,
+    Field(discriminator="type"),
+]
+
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,1 @@
+"""The only place that touches llama.cpp, through ctypes and with guards."""

@@ -1,0 +1,131 @@
+"""What a client tells the worker, and the codec: one JSON object a line, UTF-8.
+
+The worker knows no chats: `Generate` carries the whole path. Unknown command fields are refused, unknown event
+fields ignored, so the protocol grows by addition.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from engine.events import EVENT, Event
+from grammars.spec import GrammarSpec
+
+PROTOCOL_VERSION = 1
+
+Numerics = Literal["auto", "exact", "fast"]
+
+_CLOSED = ConfigDict(extra="forbid")
+
+
+class ProtocolError(ValueError):
+    """A line that is no message of this protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Sampling:
+    """How a token is chosen among the legal ones.
+
+    `temperature` 0 takes the likeliest. `top_k` 0 sets no limit of its own (the chain begins at the 1,000
+    likeliest in any case). `penalty_last_n` counts tokens of history, prompt and forced tokens included.
+    `logit_bias` maps token ids to what is added to their logits. `banned` ids are never chosen. `seed` None
+    means a random one, which the turn reports.
+    """
+
+    temperature: float = Field(default=0.7, ge=0, le=100, allow_inf_nan=False)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=0.95, gt=0, le=1)
+    min_p: float = Field(default=0.05, ge=0, le=1)
+    repeat_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    frequency_penalty: float = Field(default=0.0, allow_inf_nan=False)
+    presence_penalty: float = Field(default=0.0, allow_inf_nan=False)
+    penalty_last_n: int = Field(default=64, ge=0)
+    logit_bias: dict[int, float] = Field(default_factory=dict)
+    banned: tuple[int, ...] = ()
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Message:
+    """One message of the path.
+
+    `shape` on a user message is shown to the model with it. `tokens` of a reply are its committed ids, taken
+    as they are when `vocabulary` is that of the loaded model.
+    """
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+    shape: GrammarSpec | None = None
+    tokens: tuple[int, ...] = ()
+    vocabulary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Load:
+    """Load a model. `context` None takes the smaller of the model's and 8,192; `threads` None the physical cores."""
+
+    model: str
+    context: int | None = Field(default=None, ge=16)
+    threads: int | None = Field(default=None, ge=1)
+    gpu_layers: int = Field(default=0, ge=-1)
+    numerics: Numerics = "auto"
+    type: Literal["load"] = "load"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Generate:
+    """Continue a path with one reply. `stop` texts end free replies and are refused with a shape."""
+
+    turn: int
+    messages: tuple[Message, ...]
+    shape: GrammarSpec | None = None
+    sampling: Sampling = Field(default_factory=Sampling)
+    max_tokens: int = Field(default=1024, ge=1)
+    stop: tuple[str, ...] = ()
+    speculate: bool = True
+    type: Literal["generate"] = "generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Cancel:
+    """Stop what is running, loading included."""
+
+    type: Literal["cancel"] = "cancel"
+
+
+Command = Annotated[Load | Generate | Cancel, Field(discriminator="type")]
+
+COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
+
+
+def encode_command(command: Command) -> bytes:
+    """Return one line for a command, newline included."""
+    return COMMAND.dump_json(command) + b"\n"
+
+
+def decode_command(line: bytes) -> Command:
+    """Read one line from a client. Raises `ProtocolError` naming the field."""
+    try:
+        return COMMAND.validate_json(line)
+    except ValidationError as error:
+        raise ProtocolError(_first_fault(error)) from error
+
+
+def encode_event(event: Event) -> bytes:
+    """Return one line for an event, newline included."""
+    return EVENT.dump_json(event) + b"\n"
+
+
+def decode_event(line: bytes) -> Event:
+    """Read one line from the worker. Raises `ProtocolError` naming the field."""
+    try:
+        return EVENT.validate_json(line)
+    except ValidationError as error:
+        raise ProtocolError(_first_fault(error)) from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}" if where else fault["msg"]

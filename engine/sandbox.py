@@ -1,0 +1,210 @@
+"""Jinja for chat templates, which come out of model files and are not trusted.
+
+What a template may use is what Hugging Face's and llama.cpp's renderers offer. Promised: no access to
+Python's internals and no change of what is passed in (jinja2's immutable sandbox); every pass of a loop,
+call and arithmetic step checks a clock and a budget of characters, and no step builds a text or list above
+a limit. One built-in operation on values below that limit is not interrupted.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from typing import Any
+
+from jinja2 import Template, nodes
+from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.runtime import LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+_SECONDS = 5.0
+_CHARACTERS = 1 << 25
+_LARGEST = 1 << 23
+_LARGEST_NUMBER = 10**18
+_LARGEST_ARGUMENT = 10**6
+_LARGEST_SOURCE = 1 << 20
+_WIDE_FORMAT = re.compile(r"\d{6}")
+
+
+class Sandbox:
+    """One compiled template. Raises jinja2's `TemplateError` for a template that does not compile."""
+
+    def __init__(self, source: str) -> None:
+        if len(source) > _LARGEST_SOURCE:
+            raise TemplateError(f"the template has {len(source):,} characters")
+        self._environment = _Environment(len(source))
+        tree = _Instrument(self._environment).visit(self._environment.parse(source))
+        code = self._environment.compile(tree)
+        self._template = Template.from_code(self._environment, code, self._environment.make_globals(None))
+
+    def render(self, **variables: Any) -> str:
+        """Return the rendered text. Raises whatever goes wrong in the template, mostly a `TemplateError`."""
+        self._environment.start()
+        parts: list[str] = []
+        for part in self._template.generate(**variables):
+            self._environment.spend(len(part))
+            parts.append(part)
+        return "".join(parts)
+
+
+class _GenerationTag(Extension):
+    """`{% generation %}` marks assistant text for training; here its body is only rendered."""
+
+    tags = {"generation"}  # noqa: RUF012 (the type jinja2 gives it)
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**", "+", "%"})
+
+    def __init__(self, source_size: int) -> None:
+        super().__init__(
+            trim_blocks=True,
+            lstrip_blocks=True,
+            extensions=[_GenerationTag, loopcontrols],
+            finalize=self._emitted,
+        )
+        self._source_size = source_size
+        self.start()
+        self.filters = {name: self._checked(function) for name, function in self.filters.items()}
+        self.filters |= {"tojson": _to_json, "_passes": self._passes, "_joined": self._joined}
+
+    def start(self) -> None:
+        """Fill the budgets for one rendering."""
+        self._deadline = time.monotonic() + _SECONDS
+        self._characters = _CHARACTERS
+
+    def spend(self, characters: int = 0) -> None:
+        """Take note of work; raise when a budget is used up."""
+        self._characters -= characters
+        if self._characters < 0:
+            raise SecurityError(f"the template writes more than {_CHARACTERS:,} characters")
+        if time.monotonic() > self._deadline:
+            raise SecurityError(f"the template runs for more than {_SECONDS:g} seconds")
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        """Call something from a template, as jinja2 names the parameters."""
+        __self.spend(__self._source_size if isinstance(__obj, Macro | LoopContext) else 0)
+        _check_arguments(args, kwargs)
+        return _check_size(super().call(__context, __obj, *args, **kwargs))
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Compute `*`, `**`, `+` or `%` within the limits."""
+        self.spend()
+        sizes = [len(value) for value in (left, right) if isinstance(value, str | list | tuple)]
+        numbers = [abs(value) for value in (left, right) if isinstance(value, int | float)]
+        too_large = False
+        if operator == "**":
+            too_large = any(number > 64 for number in numbers)
+        elif operator == "+":
+            too_large = sum(sizes) > _LARGEST
+        elif operator == "*" and sizes and numbers:
+            too_large = max(sizes) * max(numbers) > _LARGEST
+        elif operator == "%" and isinstance(left, str):
+            too_large = "*" in left or bool(_WIDE_FORMAT.search(left))
+        if too_large or any(number > _LARGEST_NUMBER for number in numbers):
+            raise SecurityError(f"the template computes something too large with {operator}")
+        return super().call_binop(context, operator, left, right)
+
+    def _checked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)  # keeps the marks by which jinja2 passes its context
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            self.spend()
+            _check_arguments(args, kwargs)
+            return _check_size(function(*args, **kwargs))
+
+        return checked
+
+    def _emitted(self, value: Any) -> Any:
+        self.spend(len(value) if isinstance(value, str) else 0)
+        return value
+
+    def _passes(self, items: Iterable[Any], characters: int) -> "_Passes":
+        return _Passes(items, lambda: self.spend(characters))
+
+    def _joined(self, values: list[Any]) -> str:
+        texts = [str(value) for value in values]
+        self.spend()
+        _check_total(sum(map(len, texts)))
+        return "".join(texts)
+
+
+class _Passes:
+    """The items of a loop, each of which costs something; as long as the items are."""
+
+    def __init__(self, items: Iterable[Any], spend: Callable[[], None]) -> None:
+        self._items = items
+        self._spend = spend
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self._items:
+            self._spend()
+            yield item
+
+    def __len__(self) -> int:
+        return len(self._items)  # pyright: ignore[reportArgumentType] (jinja2 expects the TypeError)
+
+
+class _Instrument(NodeTransformer):
+    """Routes loops and concatenations, which jinja2 compiles to plain Python, through the checks."""
+
+    def __init__(self, environment: _Environment) -> None:
+        self._environment = environment
+
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 (jinja2's naming)
+        size = sum(len(data.data) for part in node.body for data in _within(part, nodes.TemplateData))
+        node.iter = self._filter("_passes", node.iter, nodes.Const(size))
+        return self.generic_visit(node)  # pyright: ignore[reportReturnType]
+
+    def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (jinja2's naming)
+        self.generic_visit(node)
+        return self._filter("_joined", nodes.List(node.nodes))
+
+    def _filter(self, name: str, value: Any, *args: nodes.Expr) -> nodes.Filter:
+        made = nodes.Filter(value, name, list(args), [], None, None, lineno=value.lineno or 1)
+        made.set_environment(self._environment)
+        return made
+
+
+def _within(node: nodes.Node, kind: type[Any]) -> Iterator[Any]:
+    if isinstance(node, kind):
+        yield node
+    yield from node.find_all(kind)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON as Hugging Face's renderer does; jinja2's own escapes HTML and non-ASCII characters."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _check_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse numbers that could be the width of a field; formats and padding would allocate them."""
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, int) and abs(value) > _LARGEST_ARGUMENT:
+            raise SecurityError(f"the template passes the number {value:,}")
+
+
+def _check_size(value: Any) -> Any:
+    if isinstance(value, str | list | tuple | dict):
+        _check_total(len(value))
+    return value
+
+
+def _check_total(size: int) -> None:
+    if size > _LARGEST:
+        raise SecurityError(f"the template builds something of {size:,} elements")

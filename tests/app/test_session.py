@@ -1,0 +1,334 @@
+"""A session keeps the store true to what was typed and written, whatever the engine does."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import scripted_worker
+
+from app.client import EngineClient
+from app.session import RefusedError, Session
+from app.store.store import Store
+from app.store.values import StoreError
+from app.supervisor import Supervisor
+from engine.protocol import Load
+from grammars.spec import GrammarSpec
+
+YES = GrammarSpec(kind="choice", text='["yes","no"]', name="yes or no")
+HELD = [{"say": "Half of it"}, {"hold": True}]
+
+
+@pytest.fixture
+async def begin(tmp_path: Path):
+    """Return a function that opens a session over a script; engines and stores are closed at the end."""
+    opened: list[Session] = []
+
+    def start(script: dict, *, silence_s: float = 15.0, **options) -> Session:
+        file = tmp_path / f"script{len(opened)}.json"
+        file.write_text(json.dumps(script), encoding="utf-8")
+        command = [sys.executable, scripted_worker.__file__, str(file)]
+        session = Session(
+            Store(tmp_path / "chats.sqlite3"),
+            lambda on_event: Supervisor(
+                Load(model="m.gguf"),
+                on_event,
+                client_factory=partial(EngineClient, silence_s=silence_s),
+                command=command,
+            ),
+            **options,
+        )
+        opened.append(session)
+        session.engine.start()
+        return session
+
+    yield start
+    for session in opened:
+        await session.close()
+        session.store.close()
+
+
+async def until(true: Callable[[], object]) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(10):
+        while not true():
+            await asyncio.sleep(0.005)
+
+
+async def ready(session: Session) -> Session:
+    await until(lambda: session.engine.state == "ready")
+    return session
+
+
+async def done(session: Session) -> None:
+    await until(lambda: not session.busy)
+
+
+async def test_a_reply_in_shape_ends_in_the_store_with_its_verdict_and_trace(begin):
+    session = await ready(begin({"turns": [[{"say": "yes", "size": 3}, {"end": "stop"}]]}))
+    session.set_shape(YES)
+    session.send("Is it?")
+    await done(session)
+    user, reply = session.path
+    assert (user.content, user.shape) == ("Is it?", YES)
+    assert (reply.content, reply.shape, reply.reply.valid, reply.reply.finish) == ("yes", YES, True, "stop")
+    assert [token.text for token in session.store.trace(reply.id)] == ["yes"]
+    assert session.chat.title == "Is it?"
+
+
+async def test_the_prompt_is_stored_before_the_engine_answers(begin, tmp_path):
+    session = await ready(begin({"turns": [HELD]}))
+    session.send("hello")
+    assert [message.content for message in session.path] == ["hello"]
+    with Store(tmp_path / "chats.sqlite3") as other:
+        assert other.path(session.chat.id)[0].content == "hello"
+
+
+async def test_the_engine_is_sent_the_whole_path_with_shapes_and_ids(begin, tmp_path):
+    log = tmp_path / "commands"
+    turn = [{"log": str(log)}, {"say": "yes"}, {"end": "stop"}]
+    session = await ready(begin({"turns": [turn, turn]}))
+    session.set_system("Be brief.")
+    session.set_shape(YES)
+    session.send("one")
+    await done(session)
+    session.toggle_shape()
+    session.send("two")
+    await done(session)
+    first, second = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant", "user"]
+    assert first["shape"]["text"] == YES.text
+    assert second["shape"] is None
+    assert second["messages"][1]["shape"]["text"] == YES.text
+    assert second["messages"][2]["tokens"] == [0]
+    assert second["messages"][2]["vocabulary"] == "v1"
+    assert second["messages"][3]["shape"] is None
+
+
+async def test_a_hidden_shape_is_enforced_and_not_shown_to_the_model(begin, tmp_path):
+    log = tmp_path / "commands"
+    session = await ready(begin({"turns": [[{"log": str(log)}, {"end": "stop"}]]}))
+    session.set_shape(YES)
+    session.toggle_shown()
+    session.send("one")
+    await done(session)
+    command = json.loads(log.read_text())
+    assert command["shape"]["text"] == YES.text
+    assert command["messages"][0]["shape"] is None
+
+
+async def test_a_shape_switched_off_is_kept_and_comes_back(begin):
+    session = begin({})
+    session.set_shape(YES)
+    session.toggle_shape()
+    assert (session.chat.shape, session.chat.shape_on) == (YES, False)
+    session.open(session.chat.id)
+    session.toggle_shape()
+    assert (session.chat.shape, session.chat.shape_on) == (YES, True)
+
+
+async def test_a_stop_keeps_the_partial_reply_and_the_next_turn_works(begin):
+    session = await ready(begin({"turns": [HELD, [{"say": "more"}, {"end": "stop"}]]}))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    assert session.stop()
+    await done(session)
+    assert (session.path[-1].content, session.path[-1].reply.finish) == ("Half of it", "cancelled")
+    assert not session.stop()
+    session.send("again")
+    await done(session)
+    assert session.path[-1].content == "more"
+
+
+async def test_a_crash_keeps_the_partial_reply_and_a_restart_goes_on(begin):
+    script = {"turns": [[{"say": "Half of it"}, {"die": -11}]]}
+    session = await ready(begin(script))
+    session.send("go")
+    await done(session)
+    assert session.engine.state == "gone"
+    assert "segmentation fault" in session.trouble
+    assert (session.path[-1].content, session.path[-1].reply.finish) == ("Half of it", "error")
+    with pytest.raises(RefusedError):
+        session.send("more")
+    session.restart()
+    await ready(session)
+    assert session.trouble == ""
+
+
+async def test_a_stopped_load_can_be_begun_again(begin):
+    session = begin({"load": [{"send": {"type": "loading", "fraction": 0.25}}, {"hold": True}]})
+    await until(lambda: session.engine.fraction == 0.25)
+    assert session.stop()
+    await until(lambda: session.engine.state == "stopped")
+    pid = session.engine.pid
+    session.restart()
+    assert session.engine.state == "loading"
+    await until(lambda: session.engine.fraction == 0.25)
+    assert session.engine.pid == pid
+
+
+async def test_a_load_that_does_not_obey_is_ended_with_its_process(begin):
+    session = begin({"load": [{"send": {"type": "loading", "fraction": 0.25}}, {"deaf": True}]})
+    await until(lambda: session.engine.fraction == 0.25)
+    session.stop()
+    async with asyncio.timeout(1.0):
+        await until(lambda: session.engine.state == "stopped")
+    session.restart()
+    await until(lambda: session.engine.fraction == 0.25)
+
+
+async def test_a_model_that_cannot_be_loaded_is_a_sentence_and_can_be_tried_again(begin):
+    failure = {"type": "failed", "kind": "model", "message": "No such file: m.gguf."}
+    session = begin({"load": [{"send": failure}]})
+    await until(lambda: session.engine.state == "failed")
+    assert session.engine.reason == "No such file: m.gguf."
+    session.restart()
+    assert session.engine.state == "loading"
+
+
+async def test_a_refused_turn_is_told_and_the_next_one_works(begin):
+    failure = {"type": "failed", "kind": "shape", "message": "$.a: not supported.", "turn": "$turn"}
+    session = await ready(begin({"turns": [[{"send": failure}], [{"say": "fine"}, {"end": "stop"}]]}))
+    session.send("one")
+    await done(session)
+    assert session.trouble == "$.a: not supported."
+    assert session.path[-1].reply.error == "$.a: not supported."
+    session.send("two")
+    await done(session)
+    assert session.trouble == ""
+    assert session.path[-1].content == "fine"
+
+
+async def test_a_silent_engine_is_told_and_can_be_restarted_with_the_reply_kept(begin):
+    script = {"heartbeat": False, "turns": [[{"say": "Half of it"}, {"deaf": True}]]}
+    session = await ready(begin(script, silence_s=0.5))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    await until(lambda: session.engine.silent_s >= 0.5)
+    session.restart()
+    assert session.engine.silent_s == 0
+    assert (session.path[-1].content, session.path[-1].reply.finish) == ("Half of it", "error")
+    await ready(session)
+
+
+async def test_a_turn_that_does_not_obey_a_stop_can_be_ended_by_a_restart(begin):
+    session = await ready(begin({"turns": [[{"say": "Half of it"}, {"deaf": True}]]}))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    session.stop()
+    session.restart()
+    await ready(session)
+    assert session.path[-1].content == "Half of it"
+
+
+async def test_a_command_the_engine_cannot_read_ends_the_reply_with_a_sentence(begin):
+    failure = {"type": "failed", "kind": "internal", "message": "The engine cannot read this."}
+    session = await ready(begin({"turns": [[{"say": "Half of it"}, {"send": failure}, {"hold": True}]]}))
+    session.send("go")
+    await done(session)
+    assert session.trouble == "The engine cannot read this."
+    assert (session.path[-1].content, session.path[-1].reply.finish) == ("Half of it", "error")
+
+
+@pytest.mark.parametrize("text", ["", "  \n "])
+async def test_nothing_is_not_sent(begin, text):
+    session = await ready(begin({}))
+    with pytest.raises(RefusedError):
+        session.send(text)
+    assert session.path == []
+
+
+async def test_one_reply_at_a_time_and_nothing_before_the_model_is_there(begin):
+    session = begin({"turns": [HELD]})
+    with pytest.raises(RefusedError, match="not loaded"):
+        session.send("early")
+    await ready(session)
+    session.send("one")
+    with pytest.raises(RefusedError, match="being written"):
+        session.send("two")
+    with pytest.raises(RefusedError, match="well"):
+        session.restart()
+
+
+async def test_a_reply_goes_on_while_another_chat_is_open(begin):
+    session = await ready(begin({"turns": [HELD]}))
+    first = session.chat.id
+    session.send("go")
+    session.new_chat()
+    assert session.chat.id != first
+    assert session.live_here is None
+    await until(lambda: session.live.text == "Half of it")
+    session.stop()
+    await done(session)
+    assert session.path == []
+    session.open(first)
+    assert session.path[-1].content == "Half of it"
+
+
+async def test_a_long_reply_is_checkpointed_while_it_is_written(begin, tmp_path):
+    session = await ready(begin({"turns": [HELD]}, clock=iter(range(10**6)).__next__))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    await until(lambda: session.store.trace(session.live.reply))
+    with Store(tmp_path / "chats.sqlite3") as other:
+        assert "".join(token.text for token in other.trace(session.live.reply)) == "Half of it"
+
+
+async def test_closing_in_mid_reply_keeps_what_was_written(begin):
+    session = await ready(begin({"turns": [HELD]}))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    await session.close()
+    reply = session.store.path(session.chat.id)[-1]
+    assert (reply.content, reply.reply.finish) == ("Half of it", "cancelled")
+
+
+async def test_a_full_disk_is_told_and_the_reply_is_still_shown(begin, monkeypatch):
+    session = await ready(begin({"turns": [[{"say": "shown"}, {"end": "stop"}]]}))
+
+    def full(*_args, **_options):
+        raise StoreError("chats.sqlite3 cannot grow: the disk is full.")
+
+    session.send("go")
+    monkeypatch.setattr(session.store, "finish_reply", full)
+    await done(session)
+    assert "disk is full" in session.trouble
+    assert session.live.text == "shown"
+
+
+async def test_unsent_text_stays_with_its_chat(begin):
+    session = begin({})
+    first = session.chat.id
+    session.set_draft("half a thought")
+    again = begin({})
+    assert (again.chat.id, again.chat.draft) == (first, "half a thought")
+
+
+async def test_an_unused_chat_is_used_again(begin):
+    session = begin({})
+    session.new_chat()
+    session.new_chat()
+    assert len(session.store.chats()) == 1
+
+
+async def test_lone_surrogates_are_replaced_before_they_are_stored(begin):
+    session = await ready(begin({"turns": [[{"end": "stop"}]]}))
+    session.send("a\ud800b")
+    await done(session)
+    assert session.path[0].content == "a\ufffdb"
+
+
+async def test_an_export_never_overwrites(begin, tmp_path, monkeypatch):
+    session = await ready(begin({"turns": [[{"say": "yes"}, {"end": "stop"}]]}))
+    session.send("../../etc: Is it [/x]?")
+    await done(session)
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    first, second = session.export(), session.export()
+    assert first != second
+    assert first.parent == second.parent == folder
+    assert json.loads(first.read_text())["chat"]["messages"][1]["content"] == "yes"

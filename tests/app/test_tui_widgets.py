@@ -1,0 +1,84 @@
+"""The parts of the interface that compute: wrapping, layout of JSON, words."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from app.tui.pretty import pretty_json
+from app.tui.widgets.stream_text import Wrap
+from app.tui.words import bar, sparkline
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def pretty(text: str, width: int = 60) -> str:
+    return "".join(part for _, part in pretty_json(text, width))
+
+
+@given(VALUES, st.integers(0, 80))
+def test_json_set_out_is_the_same_json(value, width):
+    assert json.loads(pretty(json.dumps(value), width)) == value
+
+
+def test_json_is_set_out_by_its_own_words():
+    text = '{"a":1.10,"a":1e400,"long":["' + "x" * 60 + '"],"short":[1,2],"none":{},"q":"\\"}{"}'
+    assert pretty(text).splitlines() == [
+        "{",
+        '  "a": 1.10,',
+        '  "a": 1e400,',
+        '  "long": [',
+        '    "' + "x" * 60 + '"',
+        "  ],",
+        '  "short": [1, 2],',
+        '  "none": {},',
+        '  "q": "\\"}{"',
+        "}",
+    ]
+
+
+def test_deep_json_is_no_deep_recursion():
+    text = "[" * 5000 + "]" * 5000
+    assert pretty(text, 0).count("[") == 5000
+
+
+@given(st.lists(st.text(alphabet="ab \n界😀")), st.integers(2, 12))
+def test_wrapping_piece_by_piece_equals_wrapping_at_once(pieces, width):
+    growing, whole = Wrap(width), Wrap(width)
+    for piece in pieces:
+        growing.append(piece)
+    whole.append("".join(pieces))
+    assert growing.rows == whole.rows
+
+
+@given(st.text(alphabet="ab \n界😀"), st.integers(2, 12))
+def test_rows_fit_and_lose_nothing(text, width):
+    wrap = Wrap(width)
+    wrap.append(text)
+    assert all(cell_len(row.rstrip(" ")) <= width for row in wrap.rows)
+    assert "".join(wrap.rows) == text.replace("\n", "")
+
+
+def test_words_are_kept_whole_where_they_fit():
+    wrap = Wrap(10)
+    wrap.append("one two three four")
+    assert wrap.rows == ["one two ", "three four"]
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"), [(-1, "░░░░"), (0, "░░░░"), (0.5, "██░░"), (1, "████"), (9, "████")]
+)
+def test_a_bar_stays_within_its_width(fraction, text):
+    assert bar(fraction, 4) == text
+
+
+def test_a_sparkline_shows_the_last_values():
+    assert sparkline([0, 0, 1, 0.5], 3) == "▁█▅"
+    assert sparkline([], 5) == ""
+    assert sparkline([1], 0) == ""

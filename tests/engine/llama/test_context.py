@@ -1,0 +1,143 @@
+"""The cache and the forward pass of a real model: guards, exact rows, aborts."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.errors import Aborted
+from engine.gguf import ModelFileError, read_header
+from engine.llama.context import LlamaContext
+from engine.llama.library import AbortFlag
+from engine.llama.weights import LoadCancelled, Weights
+from engine.numerics import matrices, plan
+
+PROMPT = list(range(100, 900))
+"""Eight hundred tokens: below 256 every kernel looks exact."""
+
+
+@pytest.fixture(scope="module")
+def weights(smollm2: Path) -> Iterator[Weights]:
+    with Weights(smollm2) as weights:
+        yield weights
+
+
+@pytest.fixture
+def context(weights: Weights) -> Iterator[LlamaContext]:
+    numerics = plan(matrices(read_header(weights.path)), "exact")
+    assert numerics.exact
+    context = LlamaContext(weights, length=1024, threads=1, numerics=numerics, batch=256)
+    yield context
+    context.close()
+
+
+def read(context: LlamaContext, tokens: list[int]) -> None:
+    for at in range(0, len(tokens), context.batch):
+        context.decode(tokens[at : at + context.batch], ())
+
+
+def test_a_row_of_a_batch_equals_the_single_row_bit_for_bit(context: LlamaContext) -> None:
+    read(context, PROMPT)
+    following = [5, 700, 1234, 40, 2000, 17]
+    singles = [context.decode([token], (0,))[0].copy() for token in following]
+    context.keep(len(PROMPT))
+    batch = [row.copy() for row in context.decode(following, range(len(following)))]
+    context.keep(len(PROMPT))
+    some = [row.copy() for row in context.decode(following, (1, 4))]
+    for place, row in enumerate(singles):
+        assert np.array_equal(row, batch[place])
+    assert np.array_equal(some[0], singles[1])
+    assert np.array_equal(some[1], singles[4])
+
+
+def test_rows_after_dropping_a_tail_equal_rows_that_never_saw_it(context: LlamaContext) -> None:
+    read(context, PROMPT)
+    expected = context.decode([11], (0,))[0].copy()
+    context.keep(len(PROMPT))
+    context.decode([900, 901, 902, 903], ())
+    assert context.keep(len(PROMPT)) == len(PROMPT)
+    assert np.array_equal(context.decode([11], (0,))[0], expected)
+
+
+def test_keep_follows_the_cache(context: LlamaContext) -> None:
+    read(context, PROMPT[:40])
+    assert context.keep(100) == 40
+    assert context.keep(13) == 13
+    assert context.tokens == PROMPT[:13]
+    assert context.keep(0) == 0
+    assert context.tokens == []
+    with pytest.raises(ValueError, match="negative"):
+        context.keep(-1)
+
+
+def test_what_would_end_the_process_is_refused_in_python(context: LlamaContext) -> None:
+    with pytest.raises(ValueError, match="1 to 256"):
+        context.decode([], ())
+    with pytest.raises(ValueError, match="1 to 256"):
+        context.decode([1] * 257, ())
+    with pytest.raises(ValueError, match="token ids"):
+        context.decode([49152], (0,))
+    with pytest.raises(ValueError, match="token ids"):
+        context.decode([-1], (0,))
+    read(context, [7] * 1000)
+    with pytest.raises(ValueError, match="exceed the context"):
+        context.decode([7] * 25, ())
+    assert len(context.tokens) == 1000
+
+
+def test_the_batch_is_what_llama_cpp_really_allows(weights: Weights) -> None:
+    numerics = plan(matrices(read_header(weights.path)), "fast")
+    small = LlamaContext(weights, length=64, threads=1, numerics=numerics, batch=512)
+    assert small.batch <= small.length
+    small.decode([5] * small.batch, ())
+    small.close()
+    with pytest.raises(ValueError, match="closed"):
+        small.decode([5], ())
+
+
+def test_an_abort_stops_a_forward_and_leaves_cache_and_tokens_equal(context: LlamaContext) -> None:
+    read(context, PROMPT[:200])
+    expected = context.decode([11], (0,))[0].copy()
+    context.keep(200)
+    timer = threading.Timer(0.02, context.abort)
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(Aborted):
+        while time.monotonic() - started < 20:
+            context.keep(200)
+            context.decode(PROMPT[200:456], ())
+    assert context.tokens == PROMPT[: len(context.tokens)]
+    with pytest.raises(Aborted):
+        context.decode([11], (0,))
+    context.clear_abort()
+    context.keep(200)
+    assert np.array_equal(context.decode([11], (0,))[0], expected)
+
+
+def test_the_abort_flag_is_read_by_c() -> None:
+    flag = AbortFlag()
+    call = flag.callback
+    assert not call(flag.data)
+    flag.raise_()
+    assert call(flag.data)
+    flag.clear()
+    assert not call(flag.data)
+
+
+def test_loading_reports_progress_and_can_be_cancelled(smollm2: Path) -> None:
+    heard: list[float] = []
+    Weights(smollm2, progress=lambda fraction: heard.append(fraction) or True).close()  # type: ignore[func-returns-value]
+    assert heard == sorted(heard)
+    assert heard[-1] == 1.0
+    with pytest.raises(LoadCancelled):
+        Weights(smollm2, progress=lambda fraction: fraction < 0.3)
+
+
+def test_what_llama_cpp_refuses_is_told_in_its_own_words(tmp_path: Path) -> None:
+    nonsense = tmp_path / "nonsense.gguf"
+    nonsense.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 64)
+    with pytest.raises(ModelFileError, match=r"nonsense\.gguf"):
+        Weights(nonsense)
