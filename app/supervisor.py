@@ -45,6 +45,7 @@ class Supervisor:
         self._client_factory = client_factory
         self._command = command
         self._log = log
+        self._attempt = 0
         self._client: EngineClient | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -74,7 +75,7 @@ class Supervisor:
         """Stop what runs. A load that does not obey is ended with its process."""
         self.send(Cancel())
         if self.state == "loading":
-            asyncio.get_running_loop().call_later(STOP_S, self._insist, self._client)
+            asyncio.get_running_loop().call_later(STOP_S, self._insist, self._attempt)
 
     def restart(self) -> None:
         """Load the model again, in the same process if that is well, else in a new one."""
@@ -93,6 +94,7 @@ class Supervisor:
             await asyncio.gather(*self._closing)
 
     def _loading(self) -> None:
+        self._attempt += 1
         self.state, self.fraction, self.ready, self.reason, self.silent_s = "loading", 0.0, None, "", 0.0
 
     def _drop(self) -> None:
@@ -131,8 +133,8 @@ class Supervisor:
             self.state, self.ready, self.reason = "gone", None, event.message
             self._drop()
 
-    def _insist(self, client: EngineClient | None) -> None:
-        if self.state == "loading" and client is self._client:
+    def _insist(self, attempt: int) -> None:
+        if self.state == "loading" and attempt == self._attempt:
             self._drop()
             self.state, self.reason = "stopped", "Loading was stopped."
             self._on_event(Failed(kind="cancelled", message=self.reason))

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import ValidationError
 
-from app import paths
+from app import paths, validation
 from app.client import EngineClient
 from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
 from app.conversation import title
@@ -31,9 +31,11 @@ from app.store.values import StoreError
 from app.terminal import narrate, printable, refuse, well_formed
 from engine.events import Exited, Failed, Finished, Loading, ModelInfo, Notice, Ready, Started, Token, Tokens
 from engine.protocol import Cancel, Generate, Load, Message, Sampling
-from grammars.check import Verdict, check
 from grammars.compile import compile_grammar
 from grammars.spec import GrammarSpec, ShapeError, Whitespace
+
+if TYPE_CHECKING:
+    from grammars.check import Verdict
 
 OK, UNFIT, USAGE, MODEL, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -133,10 +135,14 @@ def ask(
         )
     except ValidationError as error:
         refuse(_option_fault(error))
+    if shape is not None:
+        validation.warm_up()
     record = _Record.open(request) if save else None
     output = _silent if as_json else _Output()
     outcome = asyncio.run(_Conversation(load, request, output, record).run())
-    verdict = None if shape is None or outcome.finished is None else check(shape, outcome.finished.text)
+    verdict = (
+        None if shape is None or outcome.finished is None else validation.check(shape, outcome.finished.text)
+    )
     if record is not None:
         record.finish(outcome, None if verdict is None else verdict.fits)
     raise typer.Exit(_report(outcome, shape, verdict, as_json=as_json, stats=stats))
@@ -408,7 +414,7 @@ def _option_fault(error: ValidationError) -> str:
 
 
 def _report(
-    outcome: _Outcome, shape: GrammarSpec | None, verdict: Verdict | None, *, as_json: bool, stats: bool
+    outcome: _Outcome, shape: GrammarSpec | None, verdict: "Verdict | None", *, as_json: bool, stats: bool
 ) -> int:
     """Print what belongs behind the reply and return the exit code."""
     finished = outcome.finished
@@ -442,7 +448,7 @@ _endings = {
 
 
 def _object(
-    outcome: _Outcome, finished: Finished, shape: GrammarSpec | None, verdict: Verdict | None
+    outcome: _Outcome, finished: Finished, shape: GrammarSpec | None, verdict: "Verdict | None"
 ) -> dict[str, Any]:
     """Return the object that --json prints; its keys stay as they are."""
     model = outcome.model

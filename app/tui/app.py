@@ -14,11 +14,13 @@ from textual.screen import Screen
 from textual.theme import Theme
 
 from app.client import EngineClient
-from app.paths import log_path, store_path
+from app.paths import PathError, log_path, store_path
 from app.session import Session
 from app.shapes import SavedShape, saved_shapes
 from app.store.store import Store
+from app.store.values import StoreError
 from app.supervisor import Supervisor
+from app.terminal import refuse
 from app.tui.screens.chat import ChatScreen
 from app.tui.words import key_words
 from engine.protocol import Load, Sampling
@@ -110,6 +112,12 @@ class StampoApp(App[None]):
 
 
 def run(load: Load) -> None:
-    """Open the interface on the person's store."""
-    with Store(store_path()) as store:
-        StampoApp(store=store, load=load, log=log_path()).run()
+    """Open the interface on the person's store; a store that cannot be opened is told in a sentence."""
+    try:
+        with Store(store_path()) as store:
+            app = StampoApp(store=store, load=load, log=log_path())
+            app.run()
+    except (StoreError, PathError) as error:
+        refuse(str(error))
+    if app.return_code:
+        raise SystemExit(app.return_code)

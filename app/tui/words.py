@@ -49,9 +49,9 @@ def finish_words(finish: Finish | None) -> str:
     return "interrupted" if finish is None else _FINISHES[finish]
 
 
-def validity_words(valid: bool | None) -> str:
-    """Say whether a shaped reply fits; nothing where there is nothing to check."""
-    return "" if valid is None else "fits" if valid else "does not fit"
+def validity_words(valid: bool) -> str:
+    """Say whether a shaped reply fits its shape."""
+    return "fits" if valid else "does not fit"
 
 
 def tokens_words(count: int) -> str:
@@ -61,7 +61,7 @@ def tokens_words(count: int) -> str:
 
 def speed_words(tokens: int, per_s: float) -> str:
     """Return the speed as an addition; nothing for a few tokens, where it means little."""
-    return f", {per_s:.0f} a second" if tokens >= FEW_TOKENS else ""
+    return f", {per_s:.0f}/s" if tokens >= FEW_TOKENS else ""
 
 
 def key_words(key: str) -> str:

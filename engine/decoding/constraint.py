@@ -9,14 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
-from numpy.typing import NDArray
 
 from engine.decoding.processor import Bits, Row
 from engine.errors import ConstraintError
 from grammars.compile import LIMITS, Grammar
-
-LONGEST_SPAN = 4096
-"""Forced spans are walked in pieces of at most this many tokens, so that a grammar cannot hold the engine."""
 
 
 class Constraint:
@@ -42,13 +38,12 @@ class Constraint:
 
     def reset(self) -> None:
         """Start again from a fresh copy of the pristine matcher."""
-        self._matcher = self._pristine.deep_copy()
-        self._buffer = _MaskBuffer(self._tokenizer.vocab_size)
+        self._state = _State(self._pristine.deep_copy(), _Mask(), self._tokenizer.vocab_size)
         self._committed: list[int] = []
 
     def process(self, row: Row, history: Sequence[int]) -> None:
         """Set the logits of illegal tokens to -inf. Raises `ConstraintError`."""
-        bits = self._buffer.fill(self._matcher)
+        bits = self._state.mask().bits
         count = self._tokenizer.vocab_size
         legal = np.unpackbits(bits.view(np.uint8), count=count, bitorder="little").view(np.bool_)
         np.copyto(row[:count], -np.inf, where=~legal)
@@ -64,13 +59,13 @@ class Constraint:
         If the matcher refuses a token that its own mask allowed (llguidance issue 366), it is rebuilt from what was
         committed, without forcing. Raises `ConstraintError` if that does not help either.
         """
-        if not self._matcher.consume_token(token):
+        if not self._state.advance(token):
             self._rebuild(token)
         self._committed.append(token)
 
     def ahead(self) -> "ConstraintLookahead":
         """Open a look-ahead at the current state."""
-        return ConstraintLookahead(self._matcher.deep_copy(), self._buffer.sibling(), self._end_ids)
+        return ConstraintLookahead(self._state.copy(), self._end_ids)
 
     def clone(self) -> "Constraint":
         """Return an independent constraint in the same state."""
@@ -80,19 +75,18 @@ class Constraint:
         twin._end_ids = self._end_ids
         twin.notice = self.notice
         twin._pristine = self._pristine
-        twin._matcher = self._matcher.deep_copy()
-        twin._buffer = self._buffer.sibling()
+        twin._state = self._state.copy()
         twin._committed = list(self._committed)
         return twin
 
     def _rebuild(self, token: int) -> None:
-        reason = self._matcher.get_error()
+        reason = self._state.matcher.get_error()
         matcher = _matcher(self._tokenizer, self._grammar.without_forcing().text)
         if not matcher.consume_tokens([*self._committed, token]):
             raise ConstraintError(
                 f"the constraint refused a token that it had allowed: {_first_line(reason)}"
             )
-        self._matcher = matcher
+        self._state = _State(matcher, _Mask(), self._tokenizer.vocab_size)
         self.notice(
             "The constraint was rebuilt without forced spans, because it refused a token it had allowed."
         )
@@ -101,72 +95,80 @@ class Constraint:
 class ConstraintLookahead:
     """A walk over a copy of a constraint's matcher."""
 
-    def __init__(self, matcher: LLMatcher, buffer: "_MaskBuffer", end_ids: frozenset[int]) -> None:
-        self._matcher = matcher
-        self._buffer = buffer
+    def __init__(self, state: "_State", end_ids: frozenset[int]) -> None:
+        self._state = state
         self._end_ids = end_ids
 
     @property
     def ended(self) -> bool:
         """True when the grammar is complete and nothing but an end marker may follow. Raises `ConstraintError`."""
-        if self._matcher.is_stopped():
-            _raise_error(self._matcher)
+        matcher = self._state.matcher
+        if matcher.is_stopped():
+            _raise_error(matcher)
             return True
-        if not self._matcher.is_accepting():
+        if not matcher.is_accepting():
             return False
-        only = self._buffer.fill(self._matcher)
-        count = int(np.bitwise_count(only).sum())
-        return count <= len(self._end_ids) and set(_set_bits(only)) <= self._end_ids
+        mask = self._state.mask()
+        return mask.count <= len(self._end_ids) and self._end_ids.issuperset(mask.ids())
 
     def forced(self) -> Sequence[int]:
-        """Return the span with exactly one legal token at each place, at most `LONGEST_SPAN` long."""
-        matcher = self._matcher.deep_copy()
-        span: list[int] = []
-        while len(span) < LONGEST_SPAN and not matcher.is_stopped():
-            found = matcher.compute_ff_tokens()
-            if not found:
-                bits = self._buffer.fill(matcher)
-                if int(np.bitwise_count(bits).sum()) != 1:
-                    break
-                found = _set_bits(bits)
-                if found[0] in self._end_ids:
-                    break
-            taken = matcher.try_consume_tokens(found)
-            if taken < len(found):  # the owner will meet the same refusal, and rebuild
-                span.extend(found[: taken + 1])
-                break
-            span.extend(found)
-        return span
+        """Return a span with exactly one legal token at each place; empty at a free choice."""
+        if self._state.matcher.is_stopped():
+            return ()
+        span = self._state.matcher.compute_ff_tokens()
+        if span:
+            return span
+        mask = self._state.mask()
+        return () if mask.count != 1 or mask.ids()[0] in self._end_ids else mask.ids()
 
     def mask(self) -> Bits:
-        """Return the legal next tokens; the array is reused. Raises `ConstraintError`."""
-        return self._buffer.fill(self._matcher)
+        """Return the legal next tokens. Raises `ConstraintError`."""
+        return self._state.mask().bits
 
     def advance(self, token: int) -> None:
-        """Step over a legal token. Raises `ConstraintError` if it is not."""
-        if not self._matcher.consume_token(token):
-            _raise_error(self._matcher)
+        """Step over a legal token. Raises `ConstraintError` if it is refused."""
+        if not self._state.advance(token):
+            _raise_error(self._state.matcher)
 
 
-class _MaskBuffer:
-    """One mask and its address; computing the address for every mask would cost more than the mask."""
+class _Mask:
+    """The mask of one state, computed at most once and never changed after."""
 
-    __slots__ = ("_address", "_bits", "_bytes", "_size")
+    __slots__ = ("bits", "count")
 
-    def __init__(self, vocab_size: int) -> None:
-        self._size = vocab_size
-        self._bits: Bits = np.zeros((vocab_size + 31) // 32, dtype=np.uint32)
-        self._address = self._bits.ctypes.data
-        self._bytes = self._bits.nbytes
+    bits: Bits
+    count: int
 
-    def fill(self, matcher: LLMatcher) -> Bits:
-        matcher.unsafe_compute_mask_ptr(self._address, self._bytes)
-        if matcher.is_error():
-            _raise_error(matcher)
-        return self._bits
+    def ids(self) -> list[int]:
+        return np.flatnonzero(np.unpackbits(self.bits.view(np.uint8), bitorder="little")).tolist()
 
-    def sibling(self) -> "_MaskBuffer":
-        return _MaskBuffer(self._size)
+
+class _State:
+    """A matcher and the mask of where it stands; a copy shares the mask until one of them moves on."""
+
+    __slots__ = ("_mask", "_vocab_size", "matcher")
+
+    def __init__(self, matcher: LLMatcher, mask: _Mask, vocab_size: int) -> None:
+        self.matcher = matcher
+        self._mask = mask
+        self._vocab_size = vocab_size
+
+    def copy(self) -> "_State":
+        return _State(self.matcher.deep_copy(), self._mask, self._vocab_size)
+
+    def advance(self, token: int) -> bool:
+        self._mask = _Mask()
+        return self.matcher.consume_token(token)
+
+    def mask(self) -> _Mask:
+        mask = self._mask
+        if not hasattr(mask, "bits"):
+            bits = np.empty((self._vocab_size + 31) // 32, dtype=np.uint32)
+            self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
+            _raise_error(self.matcher)
+            mask.count = int(np.bitwise_count(bits).sum())
+            mask.bits = bits
+        return mask
 
 
 def _matcher(tokenizer: LLTokenizer, text: str) -> LLMatcher:
@@ -182,7 +184,3 @@ def _raise_error(matcher: LLMatcher) -> None:
 
 def _first_line(text: str) -> str:
     return text.strip().split("\n", 1)[0] or "the grammar library reported an error"
-
-
-def _set_bits(bits: NDArray[np.uint32]) -> list[int]:
-    return np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()

@@ -138,9 +138,10 @@ class Decoder:
         taken: list[Committed] = []
         started = time.perf_counter()
         while self._structure is not None and self.finish is None:
-            span = self._structure.ahead().forced()
+            ahead = self._structure.ahead()
+            span = ahead.forced()
             if not span:
-                if self._structure.ahead().ended:
+                if ahead.ended:
                     self.finish = "stop"
                 break
             for token in span:

@@ -46,11 +46,11 @@ class Lookahead(Protocol):
         ...
 
     def forced(self) -> Sequence[int]:
-        """Return the span with exactly one legal token at each place; empty at a free choice. Does not advance."""
+        """Return a span with exactly one legal token at each place; empty at a free choice. Does not advance."""
         ...
 
     def mask(self) -> Bits:
-        """Return the legal next tokens. The array is reused: valid until the next call on this look-ahead."""
+        """Return the legal next tokens; not to be changed."""
         ...
 
     def advance(self, token: int) -> None:

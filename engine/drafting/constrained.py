@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from engine.decoding.processor import Lookahead
 from engine.drafting.source import Walk
+from engine.errors import ConstraintError
 
 
 class Draft(NamedTuple):
@@ -22,18 +23,22 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
     `ahead` is None for replies without a structure: guesses are then taken as they come.
     """
     draft: list[Draft] = []
-    while len(draft) < longest and not (ahead is not None and ahead.ended):
-        guess = walk.guess(None if ahead is None else ahead.mask())
-        if guess is None:
-            break
-        token, _probability = guess
-        draft.append(Draft(token, certain=False))
-        walk.advance(token)
-        if ahead is None:
-            continue
-        ahead.advance(token)
-        for forced in ahead.forced()[: longest - len(draft)]:
-            draft.append(Draft(forced, certain=True))
-            walk.advance(forced)
-            ahead.advance(forced)
+    try:
+        while len(draft) < longest and not (ahead is not None and ahead.ended):
+            guess = walk.guess(None if ahead is None else ahead.mask())
+            if guess is None:
+                break
+            token, _probability = guess
+            draft.append(Draft(token, certain=False))
+            walk.advance(token)
+            if ahead is None:
+                continue
+            ahead.advance(token)
+            while len(draft) < longest and (span := ahead.forced()):
+                for forced in span[: longest - len(draft)]:
+                    draft.append(Draft(forced, certain=True))
+                    walk.advance(forced)
+                    ahead.advance(forced)
+    except ConstraintError:
+        pass  # a refusal in the future: the owner will meet it in its own time, if it ever gets there
     return draft

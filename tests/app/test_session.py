@@ -170,6 +170,18 @@ async def test_a_stopped_load_can_be_begun_again(begin):
     assert session.engine.pid == pid
 
 
+async def test_an_old_stop_does_not_end_a_new_load(begin, monkeypatch):
+    # The timer that insists on a stop once outlived it and ended the load that followed within the same second.
+    monkeypatch.setattr("app.supervisor.STOP_S", 0.1)
+    session = begin({"load": [{"send": {"type": "loading", "fraction": 0.25}}, {"hold": True}]})
+    await until(lambda: session.engine.fraction == 0.25)
+    session.stop()
+    await until(lambda: session.engine.state == "stopped")
+    session.restart()
+    await asyncio.sleep(0.2)
+    assert session.engine.state == "loading"
+
+
 async def test_a_load_that_does_not_obey_is_ended_with_its_process(begin):
     session = begin({"load": [{"send": {"type": "loading", "fraction": 0.25}}, {"deaf": True}]})
     await until(lambda: session.engine.fraction == 0.25)

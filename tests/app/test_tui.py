@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import scripted_worker
+import typer
 from textual.widgets import Input
 
 from app.shapes import SavedShape
 from app.store.store import Store
-from app.tui.app import StampoApp
+from app.store.values import StoreError
+from app.tui.app import StampoApp, run
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.shape_picker import ShapePicker
@@ -409,6 +411,18 @@ async def test_the_sides_show_by_width_and_by_key(open_app, size, chats, panel):
         assert pilot.app.screen.query_one(ChatList).display == chats
 
 
+async def test_any_size_can_be_drawn_and_left_again(open_app):
+    async with open_app({"turns": [[{"say": '{"a":1}'}, STOP]]}, (160, 50)) as pilot:
+        await loaded(pilot)
+        await pick(pilot, "city")
+        await write(pilot, "go")
+        await answered(pilot, 2)
+        for width, height in ((40, 15), (20, 8), (4, 2), (1, 1), (100, 10), (10, 60), (160, 50)):
+            await pilot.resize_terminal(width, height)
+            await pilot.pause(0.05)
+        await sees(pilot, '"a": 1')
+
+
 async def test_a_long_chat_mounts_its_end_and_loads_the_rest_on_the_way_up(open_app, store):
     chat = store.create_chat(title="long")
     parent = None
@@ -508,3 +522,23 @@ async def test_a_burst_of_tokens_is_drawn_in_few_frames(open_app):
         await answered(pilot, 2)
         assert session(pilot).path[1].content == "word " * 1500
         assert drawn < 300
+
+
+def test_a_store_that_cannot_be_opened_is_a_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STAMPO_HOME", str(tmp_path))
+    (tmp_path / "stampo.sqlite3").write_text("this is no database " * 100)
+    with pytest.raises(typer.Exit) as ended:
+        run(Load(model="m.gguf"))
+    assert ended.value.exit_code != 0
+    assert "stampo.sqlite3" in capsys.readouterr().err
+
+
+async def test_a_fault_of_the_store_while_drawing_is_told(open_app, store, monkeypatch):
+    async with open_app({}) as pilot:
+
+        def broken() -> list:
+            raise StoreError("chats.sqlite3 could not be read: the disk reports an error.")
+
+        monkeypatch.setattr(store, "chats", broken)
+        await pick(pilot, "mood")
+        await sees(pilot, "the disk reports an error")

@@ -102,7 +102,7 @@ def run_naive(engine: Engine, generate: Generate) -> str:
     return engine.vocabulary.text([committed.token for committed in tokens])  # type: ignore[union-attr]
 
 
-def run_peer(peer: llama_cpp.Llama, shape: GrammarSpec, *, shown: bool) -> str:
+def run_peer(peer: llama_cpp.Llama, shape: GrammarSpec, shown: bool) -> str:
     peer.reset()
     peer._ctx.kv_cache_clear()
     content = f"{PROMPT}\n\n{describe(shape)}" if shown else PROMPT
@@ -115,9 +115,9 @@ def run_peer(peer: llama_cpp.Llama, shape: GrammarSpec, *, shown: bool) -> str:
     return answer["choices"][0]["message"]["content"]
 
 
-def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+def timed(run: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
     started = time.perf_counter()
-    result = run()
+    result = run(*arguments)
     return time.perf_counter() - started, result
 
 
@@ -150,13 +150,13 @@ def main() -> None:
 
     for shown in (False, True):
         generate = request(shape, shown=shown)
-        run_engine(engine, generate), run_naive(engine, generate), run_peer(peer, shape, shown=shown)
+        run_engine(engine, generate), run_naive(engine, generate), run_peer(peer, shape, shown)
         times: dict[str, list[float]] = defaultdict(list)
         shares: dict[str, list[float]] = defaultdict(list)
         finished = None
         for _ in range(arguments.rounds):
             with parts.fresh():
-                seconds, finished = timed(lambda: run_engine(engine, generate))
+                seconds, finished = timed(run_engine, engine, generate)
                 times["stampo"].append(seconds)
                 decoding = finished.stats.decode_s
                 forward = parts.seconds["forward"] - finished.stats.prefill_s
@@ -167,11 +167,11 @@ def main() -> None:
                 shares["bookkeeping"].append(
                     (own - parts.seconds["mask"] - parts.seconds["choice"]) / decoding
                 )
-            seconds, text = timed(lambda: run_naive(engine, generate))
+            seconds, text = timed(run_naive, engine, generate)
             times["naive"].append(seconds)
             if text != finished.text:
                 raise SystemExit(f"the streams differ:\n{finished.text}\n{text}")
-            seconds, text = timed(lambda: run_peer(peer, shape, shown=shown))
+            seconds, text = timed(run_peer, peer, shape, shown)
             times["response_format"].append(seconds)
         assert finished is not None
         stats = finished.stats

@@ -136,7 +136,7 @@ class ChatScreen(Screen[None]):
         self._draw_status()
         if chat != self._listed:  # a query for each frame would be too much
             self._listed = chat
-            self.query_one(ChatList).show(session.chats(), chat.id)
+            self._try_quietly(lambda: self.query_one(ChatList).show(session.chats(), chat.id))
 
     def _draw_status(self) -> None:
         session, status = self._session, self.query_one(StatusLine)
@@ -288,7 +288,8 @@ class ChatScreen(Screen[None]):
 
     def action_toggle_panel(self) -> None:
         """Show or hide the live panel."""
-        self._toggle("panel", "chats")
+        if not self._toggle("panel", "chats"):
+            self.query_one(Composer).focus()
         self._seen = -1  # it was not drawn while it was hidden
 
     def _toggle(self, name: str, other: str) -> bool:

@@ -17,7 +17,7 @@ _LABEL = 12
 
 
 class LivePanel(Static):
-    """Model facts above, figures of the reply below."""
+    """Figures of the reply above, facts of the model below: a small screen cuts the end."""
 
     def __init__(self, **options: str) -> None:
         super().__init__(markup=False, **options)
@@ -26,7 +26,7 @@ class LivePanel(Static):
         """Show the loaded model and the reply being written, or the last one."""
         width = max(16, self.content_size.width or 32)
         self.update(
-            Content("\n").join([*_model(ready, live, width), Content(""), *_reply(live, width)]), layout=False
+            Content("\n").join([*_reply(live, width), Content(""), *_model(ready, live, width)]), layout=False
         )
 
 

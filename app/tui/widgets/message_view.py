@@ -85,7 +85,10 @@ def _header(shape: GrammarSpec | None, facts: list[str]) -> Content:
 def _reply_header(reply: Reply, shape: GrammarSpec | None) -> Content:
     # Only a crash leaves an error beside `cancelled`.
     finish = None if reply.finish == "cancelled" and reply.error else reply.finish
-    facts = [words for words in (validity_words(reply.valid), finish_words(finish)) if words]
+    # That a reply cut in the middle does not fit goes without saying.
+    judged = reply.valid or finish in ("stop", "stop_text", "landed")
+    facts = [validity_words(reply.valid)] if judged and reply.valid is not None else []
+    facts.append(finish_words(finish))
     if reply.stats is not None and reply.stats.reply_tokens:
         stats = reply.stats
         forced = f" ({stats.forced_tokens:,} forced)" if stats.forced_tokens else ""
