@@ -11,9 +11,10 @@ from engine.errors import ConstraintError
 
 
 class Draft(NamedTuple):
-    """One drafted token. A certain one is right whenever everything before it in the draft is."""
+    """One drafted token; `p` is the probability that it is right if everything before it in the draft is."""
 
     token: int
+    p: float
     certain: bool
 
 
@@ -28,15 +29,15 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
             guess = walk.guess(None if ahead is None else ahead.mask())
             if guess is None:
                 break
-            token, _probability = guess
-            draft.append(Draft(token, certain=False))
+            token, p = guess
+            draft.append(Draft(token, p, certain=False))
             walk.advance(token)
             if ahead is None:
                 continue
             ahead.advance(token)
             while len(draft) < longest and (span := ahead.forced()):
                 for forced in span[: longest - len(draft)]:
-                    draft.append(Draft(forced, certain=True))
+                    draft.append(Draft(forced, 1.0, certain=True))
                     walk.advance(forced)
                     ahead.advance(forced)
     except ConstraintError:

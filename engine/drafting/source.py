@@ -22,8 +22,9 @@ class Walk(Protocol):
 
 
 class DraftSource(Protocol):
-    """Something that proposes tokens."""
+    """Something that proposes tokens. `name` stands in statistics; `wants_topk` asks for `observe_topk`."""
 
+    name: str
     wants_topk: bool
 
     def observe(self, tokens: Sequence[int]) -> None:
@@ -54,6 +55,7 @@ class _NoWalk:
 class NoDrafts:
     """The empty source: the decoder then commits forced spans and free choices only."""
 
+    name = "none"
     wants_topk = False
 
     def observe(self, tokens: Sequence[int]) -> None:
