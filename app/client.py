@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
+from app import paths
 from engine.events import Event, Exited, Hello
 from engine.protocol import PROTOCOL_VERSION, Command, ProtocolError, decode_event, encode_command
 
@@ -40,13 +41,16 @@ _SIGNALS = {
 }
 
 
-def worker_command(log: Path | None = None) -> list[str]:
+def worker_command(log: Path | None = None, cache: Path | None = None) -> list[str]:
     """Return the command that starts the worker of this very installation.
 
     `-P` keeps a folder named `engine` in the current directory from being imported.
     """
     command = [sys.executable, "-P", "-m", "engine.worker"]
-    return command if log is None else [*command, "--log", str(log)]
+    for option, place in (("--log", log), ("--cache", cache)):
+        if place is not None:
+            command += [option, str(place)]
+    return command
 
 
 class EngineClient:
@@ -76,7 +80,7 @@ class EngineClient:
         """Start the process and begin to read. A program that cannot be started becomes an `Exited` event."""
         self._log = log
         try:
-            self._process = await self._spawn(command or worker_command(log), log)
+            self._process = await self._spawn(command or worker_command(log, paths.cache_dir()), log)
         except OSError as error:
             self._end(f"The engine could not be started: {error}.", None)
             return

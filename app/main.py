@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from app.commands import ask, chats, doctor, export, presets
-from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
+from app.commands.options import (
+    ContextOption,
+    DraftModelOption,
+    GpuLayersOption,
+    ModelOption,
+    NumericsOption,
+    ThreadsOption,
+)
 from app.models import NoModel, resolve_model
 from app.terminal import refuse
 from engine.protocol import Load
@@ -38,6 +45,7 @@ def _version(wanted: bool) -> None:
 def stampo(
     context: typer.Context,
     model: ModelOption = None,
+    draft_model: DraftModelOption = None,
     context_length: ContextOption = None,
     threads: ThreadsOption = None,
     gpu_layers: GpuLayersOption = 0,
@@ -58,7 +66,12 @@ def stampo(
         refuse(str(error), code=3)
     run(
         Load(
-            model=str(path), context=context_length, threads=threads, gpu_layers=gpu_layers, numerics=numerics
+            model=str(path),
+            draft_model=None if draft_model is None else str(draft_model.expanduser()),
+            context=context_length,
+            threads=threads,
+            gpu_layers=gpu_layers,
+            numerics=numerics,
         )
     )
 

@@ -34,6 +34,7 @@ from engine.events import (
 from engine.gguf import ModelFileError
 from engine.protocol import Generate, Message, Sampling
 from engine.template import ChatTemplate, Prompt, PromptMessage, TemplateError
+from engine.verify import verify
 from engine.vocabulary import Vocabulary
 from grammars.compile import compile_grammar
 from grammars.describe import describe
@@ -195,6 +196,9 @@ class Engine:
             seed=seed,
             stats=_stats(decoder, total, reused, self.exact),
             error=error,
+            verification=verify(self, request, seed=seed, tokens=tokens, finish=finish)
+            if request.verify
+            else None,
         )
 
     def _tokens_event(self, turn: int, step: Round, text: str, figures: Figures) -> Tokens:

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,9 +21,17 @@ from pydantic import ValidationError
 
 from app import paths, validation
 from app.client import EngineClient
-from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
+from app.commands.options import (
+    ContextOption,
+    DraftModelOption,
+    GpuLayersOption,
+    ModelOption,
+    NumericsOption,
+    ThreadsOption,
+)
 from app.conversation import title
 from app.models import NoModel, resolve_model
+from app.replay import describe_verification
 from app.session import CHECKPOINT_S
 from app.shapes import load_shape
 from app.store.store import Store
@@ -45,6 +53,7 @@ _FAILED_CODES = {"usage": USAGE, "shape": USAGE, "model": MODEL, "cancelled": IN
 def ask(
     prompt: Annotated[str, typer.Argument(help="What to ask; piped standard input is added to it.")] = "",
     model: ModelOption = None,
+    draft_model: DraftModelOption = None,
     preset: Annotated[str | None, typer.Option("--preset", metavar="NAME", help="A saved shape.")] = None,
     json_schema: Annotated[
         str | None, typer.Option("--json-schema", metavar="JSON|@FILE", help="A JSON Schema for the reply.")
@@ -87,17 +96,26 @@ def ask(
     threads: ThreadsOption = None,
     gpu_layers: GpuLayersOption = 0,
     numerics: NumericsOption = "auto",
+    streams: Annotated[
+        int,
+        typer.Option(min=1, max=64, metavar="N", help="Write N replies at once, one seed after the other."),
+    ] = 1,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Write the reply again token by token and compare.")
+    ] = False,
     save: Annotated[bool, typer.Option("--save", help="Keep the chat among the saved ones.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of the reply.")
+        bool, typer.Option("--json", help="Print one JSON object a line instead of the reply.")
     ] = False,
 ) -> None:
-    """Ask once and print the reply.
+    """Ask once and print the reply; several replies (--streams) have lines with --- between them.
 
-    Exit codes: 0 the reply ended properly and fits its shape, 1 it does not, 2 usage or shape error,
-    3 model error, 130 interrupted.
+    Exit codes: 0 the reply ended properly and fits its shape, 1 it (or one of several) does not, 2 usage or shape
+    error, 3 model error, 130 interrupted.
     """
+    if save and streams > 1:
+        refuse("--save keeps one reply; it does not go with --streams.")
     text = _prompt(prompt)
     shape = _shape(preset, json_schema, regex, lark, choice, whitespace)
     if shape is not None and stop:
@@ -129,32 +147,46 @@ def ask(
             max_tokens=max_tokens,
             stop=tuple(stop or ()),
             speculate=spec,
+            streams=streams,
+            verify=verify,
         )
         load = Load(
-            model=str(path), context=context, threads=threads, gpu_layers=gpu_layers, numerics=numerics
+            model=str(path),
+            draft_model=None if draft_model is None else str(draft_model.expanduser()),
+            context=context,
+            threads=threads,
+            gpu_layers=gpu_layers,
+            numerics=numerics,
         )
     except ValidationError as error:
         refuse(_option_fault(error))
     if shape is not None:
         validation.warm_up()
     record = _Record.open(request) if save else None
-    output = _silent if as_json else _Output()
+    output = _silent if as_json or streams > 1 else _Output()
     outcome = asyncio.run(_Conversation(load, request, output, record).run())
-    verdict = (
-        None if shape is None or outcome.finished is None else validation.check(shape, outcome.finished.text)
-    )
+    codes: list[int] = []
+    for finished in outcome.replies:
+        verdict = None if shape is None else validation.check(shape, finished.text)
+        if record is not None:
+            record.finish(finished, outcome.trace, None if verdict is None else verdict.fits)
+        if as_json:
+            print(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True))
+        elif streams > 1:
+            _print_one_of_several(finished, first=not codes)
+        codes.append(_report(finished, verdict, as_json=as_json, stats=stats))
     if record is not None:
-        record.finish(outcome, None if verdict is None else verdict.fits)
-    raise typer.Exit(_report(outcome, shape, verdict, as_json=as_json, stats=stats))
+        record.close()
+    raise typer.Exit(max(codes) if len(codes) == streams else outcome.code)
 
 
 @dataclass(slots=True)
 class _Outcome:
-    """How the turn went; `code` is set when there is no finished reply."""
+    """How the turn went; `code` counts when a reply is missing. `trace` is that of a single reply."""
 
     code: int = MODEL
     model: ModelInfo | None = None
-    finished: Finished | None = None
+    replies: list[Finished] = field(default_factory=list)
     trace: tuple[Token, ...] = ()
 
 
@@ -204,9 +236,10 @@ class _Conversation:
                     case Notice():
                         narrate(event.message)
                     case Finished():
-                        outcome.finished = event
+                        outcome.replies.append(event)
                         outcome.trace = tuple(self._trace)
-                        break
+                        if len(outcome.replies) == self._request.streams:
+                            break
                     case Failed():
                         progress.clear()
                         outcome.code = _FAILED_CODES[event.kind]
@@ -224,6 +257,7 @@ class _Conversation:
             await client.close()
         if self._interrupted:
             outcome.code = INTERRUPTED
+        outcome.replies.sort(key=lambda reply: reply.stream)
         return outcome
 
     def _interrupt(self, client: EngineClient) -> None:
@@ -312,10 +346,13 @@ class _Record:
             self._saved = time.monotonic()
             self._store.checkpoint(self._reply, self._text, trace)
 
-    def finish(self, outcome: _Outcome, valid: bool | None) -> None:
-        """Close the reply as it ended, and the store."""
-        if self._reply is not None and outcome.finished is not None:
-            self._store.finish_reply(self._reply, outcome.finished, valid=valid, trace=outcome.trace)
+    def finish(self, finished: Finished, trace: tuple[Token, ...], valid: bool | None) -> None:
+        """Close the reply as it ended."""
+        if self._reply is not None:
+            self._store.finish_reply(self._reply, finished, valid=valid, trace=trace)
+
+    def close(self) -> None:
+        """Close the store."""
         self._store.close()
         narrate(f"Saved as chat {self._chat}.")
 
@@ -413,20 +450,23 @@ def _option_fault(error: ValidationError) -> str:
     return f"--{name}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
 
 
-def _report(
-    outcome: _Outcome, shape: GrammarSpec | None, verdict: "Verdict | None", *, as_json: bool, stats: bool
-) -> int:
+def _print_one_of_several(finished: Finished, *, first: bool) -> None:
+    """Print a whole reply, with a line between it and the one before."""
+    output = _Output()
+    output(finished.text if first else f"---\n{finished.text}")
+    if not finished.text.endswith("\n") and not sys.stdout.isatty():
+        output("\n")
+
+
+def _report(finished: Finished, verdict: "Verdict | None", *, as_json: bool, stats: bool) -> int:
     """Print what belongs behind the reply and return the exit code."""
-    finished = outcome.finished
-    if finished is None:
-        return outcome.code
     fits = verdict is None or verdict.fits
-    if as_json:
-        print(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True))
-    elif sys.stdout.isatty() and not finished.text.endswith("\n"):
+    if not as_json and sys.stdout.isatty() and not finished.text.endswith("\n"):
         print()
     if stats:
         narrate(_figures(finished))
+    if finished.verification is not None:
+        narrate(describe_verification(finished.verification))
     if finished.finish not in ("stop", "stop_text"):
         narrate(_endings[finished.finish] + (f" {finished.error}" if finished.error else ""))
     if not fits and verdict is not None:
@@ -450,10 +490,11 @@ _endings = {
 def _object(
     outcome: _Outcome, finished: Finished, shape: GrammarSpec | None, verdict: "Verdict | None"
 ) -> dict[str, Any]:
-    """Return the object that --json prints; its keys stay as they are."""
+    """Return the object that --json prints; its keys stay as they are, `verification` comes with --verify."""
     model = outcome.model
     assert model is not None  # a reply was finished by a model
     names = ("name", "path", "architecture", "parameters", "quantization", "vocab_size", "context_length")
+    checked = {} if finished.verification is None else {"verification": asdict(finished.verification)}
     return {
         "reply": finished.text,
         "parsed": None if verdict is None else verdict.parsed,
@@ -464,7 +505,7 @@ def _object(
         "model": {name: getattr(model, name) for name in names},
         "constraint": None if shape is None else {"kind": shape.kind, "hash": shape.hash, "name": shape.name},
         "stats": asdict(finished.stats),
-    }
+    } | checked
 
 
 def _figures(finished: Finished) -> str:

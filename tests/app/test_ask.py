@@ -302,3 +302,18 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_draft_model_changes_nothing_of_the_reply_and_a_foreign_one_is_refused(
+    model: Path, tmp_path: Path
+) -> None:
+    small = write_tiny_model(tmp_path / "small.gguf", vocabulary("qwen2"), seed=4)
+    options = ("Tell me.", "--seed", "3", "--max-tokens", "12")
+    plain = ask(model, *options)
+    drafted = ask(model, *options, "--draft-model", str(small))
+    assert (drafted.returncode, drafted.stdout) == (plain.returncode, plain.stdout)
+    assert "it reached --max-tokens" in drafted.stderr.decode()
+    foreign = write_tiny_model(tmp_path / "foreign.gguf", vocabulary("gpt-2"))
+    refused = ask(model, "Tell me.", "--draft-model", str(foreign))
+    assert refused.returncode == 3
+    assert "foreign.gguf cannot draft for tiny.gguf" in sentence(refused)
