@@ -19,7 +19,7 @@ from grammars.spec import GrammarSpec
 REPORT = " ".join(
     f"On day {day} the survey of quarter {day % 7} counted {day * 37 % 900} houses, {day * 11 % 40} shops and "
     f"{day % 5} schools; the river stood at {day * 3 % 17} feet."
-    for day in range(1, 26)
+    for day in range(1, 21)
 )
 
 
