@@ -159,7 +159,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Finished:
-    """A turn ended. `tokens` are the reply's ids, empty when the text was cut inside a token."""
+    """A turn ended. `tokens` are the reply's ids, empty when a stop text cut it, perhaps inside a token."""
 
     turn: int
     finish: Finish

@@ -41,6 +41,14 @@ def load_engine(
     weights = Weights(
         path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
     )
+    try:
+        return _assemble(request, path, weights, numerics)
+    except BaseException:
+        weights.close()
+        raise
+
+
+def _assemble(request: Load, path: Path, weights: Weights, numerics: NumericsPlan) -> tuple[Engine, Ready]:
     if not weights.has_decoder:
         raise ModelFileError(f"{path.name} is an encoder or embedding model and cannot chat.")
     notices: list[str] = []

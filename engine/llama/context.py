@@ -91,13 +91,16 @@ class LlamaContext:
         if wanted:
             self._wanted[list(wanted)] = 1
         self._batch_struct.n_tokens = count
+        library.forget_errors()
         status = llama_cpp.llama_decode(pointer, self._batch_struct)
         if status != 0:
             self._follow_memory(tokens)
             if status == _ABORTED:
                 raise Aborted
-            reason = "no free place in the cache" if status == _NO_SLOT else "; ".join(library.errors()[-2:])
-            raise DecodeFailed(f"llama.cpp could not decode ({status}): {reason}")
+            reason = "; ".join(library.errors()) or (
+                "no free cell" if status == _NO_SLOT else "no reason given"
+            )
+            raise DecodeFailed(f"llama.cpp could not decode (status {status}): {reason}")
         self.tokens.extend(tokens)
         return [self._row(index) for index in wanted]
 
