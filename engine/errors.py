@@ -3,6 +3,7 @@
 EngineError
 ├── Aborted            the abort flag was raised during a forward
 ├── DecodeFailed       llama.cpp could not compute a forward
+├── BrokenLogits       a row holds what is no number
 ├── AllTokensMasked    no token is legal: never goes on unconstrained
 ├── ConstraintError    the grammar library reported an error
 ├── SharedProcessor    two streams were given one processor
@@ -22,6 +23,10 @@ class Aborted(EngineError):
 
 class DecodeFailed(EngineError):
     """llama.cpp could not compute a forward."""
+
+
+class BrokenLogits(EngineError):
+    """A row of logits holds what is no number."""
 
 
 class AllTokensMasked(EngineError):

@@ -194,7 +194,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Finished:
-    """A reply ended. `tokens` are its ids, empty when the text was cut inside a token.
+    """A reply ended. `tokens` are its ids, empty when a stop text cut it.
 
     A turn of several streams has one `Finished` for each; `stream` counts from 0 here and in the other events of
     a turn. `verification` is there if it was asked for.

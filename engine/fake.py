@@ -97,7 +97,9 @@ class FakeVocabulary:
         return ids
 
     def piece(self, token: int) -> bytes:
-        """Return the bytes of a token; empty for control tokens."""
+        """Return the bytes of a token; empty for control tokens. Raises `IndexError` outside the vocabulary."""
+        if not 0 <= token < self.size:
+            raise IndexError(f"Token {token} is outside the vocabulary of {self.size}.")
         return self._pieces[token] if token < self._first_control else b""
 
     def text(self, tokens: Sequence[int]) -> str:

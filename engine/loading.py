@@ -50,8 +50,22 @@ def load_engine(
     weights = Weights(
         path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
     )
+    try:
+        return _assemble(request, weights, numerics, small, cache)
+    except BaseException:
+        weights.close()
+        raise
+
+
+def _assemble(
+    request: Load,
+    weights: Weights,
+    numerics: NumericsPlan,
+    small: tuple[Weights, LlamaVocabulary] | None,
+    cache: Path | None,
+) -> tuple[Engine, Ready]:
     if not weights.has_decoder:
-        raise ModelFileError(f"{path.name} is an encoder or embedding model and cannot chat.")
+        raise ModelFileError(f"{weights.path.name} is an encoder or embedding model and cannot chat.")
     notices: list[str] = []
     length = request.context or min(weights.trained_context, LARGEST_DEFAULT_CONTEXT)
     if length > weights.trained_context:

@@ -6,7 +6,7 @@ fields ignored, so the protocol grows by addition.
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from engine.events import EVENT, Event
@@ -23,25 +23,30 @@ class ProtocolError(ValueError):
     """A line that is no message of this protocol."""
 
 
+def _cold_enough(temperature: float) -> float:
+    """Take temperatures that would divide logits beyond float32 for what they mean: 0."""
+    return 0.0 if temperature < 1e-3 else temperature
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
 class Sampling:
     """How a token is chosen among the legal ones.
 
-    `temperature` 0 takes the likeliest. `top_k` 0 sets no limit of its own (the chain begins at the 1,000
-    likeliest in any case). `penalty_last_n` counts tokens of history, prompt and forced tokens included.
+    `temperature` 0 takes the likeliest; so does anything below 0.001. `top_k` 0 sets no limit of its own (the chain
+    then begins at the 1,000 likeliest). `penalty_last_n` counts tokens of history, prompt and forced ones included.
     `logit_bias` maps token ids to what is added to their logits. `banned` ids are never chosen. `seed` None
     means a random one, which the turn reports.
     """
 
-    temperature: float = Field(default=0.7, ge=0, le=100, allow_inf_nan=False)
-    top_k: int = Field(default=0, ge=0)
+    temperature: Annotated[float, Field(ge=0, le=100), AfterValidator(_cold_enough)] = 0.7
+    top_k: int = Field(default=0, ge=0, lt=2**31)
     top_p: float = Field(default=0.95, gt=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
     repeat_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     frequency_penalty: float = Field(default=0.0, allow_inf_nan=False)
     presence_penalty: float = Field(default=0.0, allow_inf_nan=False)
-    penalty_last_n: int = Field(default=64, ge=0)
-    logit_bias: dict[int, float] = Field(default_factory=dict)
+    penalty_last_n: int = Field(default=64, ge=0, lt=2**31)
+    logit_bias: dict[int, Annotated[float, Field(gt=-1e30, lt=1e30)]] = Field(default_factory=dict)
     banned: tuple[int, ...] = ()
     seed: int | None = Field(default=None, ge=0, lt=2**63)
 
@@ -70,9 +75,9 @@ class Load:
 
     model: str
     draft_model: str | None = None
-    context: int | None = Field(default=None, ge=16)
-    threads: int | None = Field(default=None, ge=1)
-    gpu_layers: int = Field(default=0, ge=-1)
+    context: int | None = Field(default=None, ge=16, lt=2**31)
+    threads: int | None = Field(default=None, ge=1, le=512)
+    gpu_layers: int = Field(default=0, ge=-1, lt=2**31)
     numerics: Numerics = "auto"
     type: Literal["load"] = "load"
 

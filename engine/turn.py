@@ -8,6 +8,7 @@ import codecs
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from engine.decoding.bias import BannedTokens, LogitBias
@@ -62,6 +63,8 @@ class Engine:
             yield from self._turn(request)
         except TurnRefused as refusal:
             yield Failed(kind=refusal.kind, message=str(refusal), turn=request.turn)
+        except (ModelFileError, EngineError) as error:
+            yield Failed(kind="model", message=f"The turn could not be started: {error}", turn=request.turn)
 
     def warm_up(self) -> None:
         """Build what the first turn would otherwise wait for: the grammar library's view of the vocabulary."""
@@ -83,8 +86,6 @@ class Engine:
                 known = Constraint(compile_grammar(shape), self.vocabulary.tokenizer, self.vocabulary.end_ids)
             except (ShapeError, ConstraintError) as error:
                 raise TurnRefused("shape", str(error)) from error
-            except ModelFileError as error:
-                raise TurnRefused("model", str(error)) from error
             self._constraints[shape.hash] = known
             if len(self._constraints) > _CONSTRAINTS_KEPT:
                 self._constraints.popitem(last=False)
@@ -103,6 +104,8 @@ class Engine:
             raise TurnRefused(
                 "model", f"The model's chat template cannot render this chat: {error}"
             ) from error
+        if not prompt.ids:
+            raise TurnRefused("model", "The model's chat template writes no prompt for this chat.")
         if len(prompt.ids) > self.context.length - 1:
             raise TurnRefused(
                 "usage",
@@ -114,11 +117,19 @@ class Engine:
     def _prompt_message(self, message: Message) -> PromptMessage:
         content = message.content
         if message.shape is not None:
-            content = f"{content}\n\n{describe(message.shape)}"
-        ids = message.tokens
-        if message.vocabulary != self.vocabulary.fingerprint or self.vocabulary.text(ids) != message.content:
-            ids = ()
+            with suppress(ShapeError):  # of an earlier turn: a shape nobody can use needs no description
+                content = f"{content}\n\n{describe(message.shape)}"
+        ids = message.tokens if self._spell(message.tokens, message) else ()
         return PromptMessage(role=message.role, content=content, tokens=ids)
+
+    def _spell(self, ids: Sequence[int], message: Message) -> bool:
+        """Tell whether ids are those of a reply of this model: its text, and no control token among them."""
+        return (
+            message.role == "assistant"
+            and message.vocabulary == self.vocabulary.fingerprint
+            and all(0 <= token < self.vocabulary.size and self.vocabulary.piece(token) for token in ids)
+            and self.vocabulary.text(ids) == message.content
+        )
 
     def _processors(self, sampling: Sampling, constraint: Constraint | None) -> list[LogitProcessor]:
         """Return bias, bans and the constraint, in the order in which they bend a row."""
@@ -148,7 +159,8 @@ class Engine:
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         processors = self._processors(request.sampling, constraint)
         sampler = Sampler(request.sampling, seed=seed, history=prompt.ids, processors=processors)
-        reused = self.context.keep(_common_prefix(self.context.tokens, prompt.ids))
+        # The last token is always read again: its row is the first to choose from.
+        reused = self.context.keep(min(_common_prefix(self.context.tokens, prompt.ids), len(prompt.ids) - 1))
         text = _ReplyText(self.vocabulary, request.stop)
         decoder = Decoder(
             self.context,

@@ -55,8 +55,9 @@ class Worker:
         self._probing: LlamaContext | None = None
         self._probe_due = False
         self._state = threading.Lock()
-        self._pending = 0
-        self._cancelled = False
+        self._queued = 0
+        self._running = 0
+        self._cancelled_upto = 0
 
     def run(self) -> None:
         """Serve until standard input ends; never returns."""
@@ -72,6 +73,14 @@ class Worker:
                 self._carry_out(command)
 
     def _read(self) -> None:
+        """Queue commands and take cancels until standard input ends, and the process with it."""
+        try:
+            self._read_lines()
+        except Exception:  # a worker that cannot hear must not live on
+            traceback.print_exc()
+        os._exit(0)
+
+    def _read_lines(self) -> None:
         for line in self._commands:
             try:
                 command = decode_command(line)
@@ -84,28 +93,40 @@ class Worker:
                 self._cancel()
             else:
                 self._accept(command)
-        os._exit(0)
 
     def _accept(self, command: Command) -> None:
         """Queue a command; a probe in a pause makes way for it."""
         with self._state:
-            self._pending += 1
+            self._queued += 1
             if self._probing is not None:
                 self._probing.abort()
         self._queue.put(command)
 
     def _cancel(self) -> None:
-        """Stop what is running or queued; a cancel that comes when nothing is, changes nothing."""
+        """Stop the commands read so far. Commands are numbered, so that none that comes later is hit."""
         with self._state:
-            if self._pending == 0:
-                return
-            self._cancelled = True
-            if self._engine is not None:
+            self._cancelled_upto = self._queued
+            if self._engine is not None and self._cancelled:
                 self._engine.abort()
             if self._probing is not None:
                 self._probing.abort()
 
+    @property
+    def _cancelled(self) -> bool:
+        return self._running <= self._cancelled_upto
+
+    def _begin(self) -> None:
+        """Count the next command as running, and raise or clear the abort flag for it."""
+        with self._state:
+            self._running += 1
+            if self._engine is not None:
+                if self._cancelled:
+                    self._engine.abort()
+                else:
+                    self._engine.clear_abort()
+
     def _carry_out(self, command: Command) -> None:
+        self._begin()
         turn = command.turn if isinstance(command, Generate) else None
         try:
             if isinstance(command, Load):
@@ -120,13 +141,6 @@ class Worker:
             traceback.print_exc()
             text = f"The engine failed on its own account: {type(error).__name__}: {error}"
             self._send(Failed(kind="internal", message=text, turn=turn))
-        finally:
-            with self._state:
-                self._pending -= 1
-                if self._pending == 0:
-                    self._cancelled = False
-                    if self._engine is not None:
-                        self._engine.clear_abort()
 
     def _load(self, command: Load) -> None:
         from engine.gguf import ModelFileError
@@ -147,6 +161,8 @@ class Worker:
 
         try:
             engine, ready = load_engine(command, progress=progress, cache=self._cache)
+            if self._cancelled:
+                raise LoadCancelled
         except LoadCancelled:
             self._send(Failed(kind="cancelled", message="Loading was stopped."))
             return
@@ -194,7 +210,7 @@ class Worker:
         context = own.twin(probe.LENGTH)
         with self._state:
             self._probing = context
-            if self._pending > 0 if in_pause else self._cancelled:
+            if self._running < self._queued if in_pause else self._cancelled:
                 context.abort()
         try:
             verdict = probe.probe(context, engine.model.vocab_size)

@@ -11,7 +11,7 @@ import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
 from engine.decoding.processor import Bits, Row
-from engine.errors import ConstraintError
+from engine.errors import AllTokensMasked, ConstraintError
 from grammars.compile import LIMITS, Grammar
 
 
@@ -178,8 +178,12 @@ def _matcher(tokenizer: LLTokenizer, text: str) -> LLMatcher:
 
 
 def _raise_error(matcher: LLMatcher) -> None:
-    if matcher.is_error():
-        raise ConstraintError(_first_line(matcher.get_error()))
+    if not matcher.is_error():
+        return
+    reason = _first_line(matcher.get_error())
+    if reason.startswith("NoExtension"):  # the library's word for it; its stop reason is only InternalError
+        raise AllTokensMasked("no token fits the shape here: it leads into a dead end")
+    raise ConstraintError(f"the constraint failed: {reason}")
 
 
 def _first_line(text: str) -> str:

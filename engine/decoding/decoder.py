@@ -15,7 +15,7 @@ from engine.decoding.processor import Row, Structured
 from engine.decoding.sampler import Sampler
 from engine.drafting.constrained import Draft, cross
 from engine.drafting.source import DraftSource
-from engine.errors import Aborted
+from engine.errors import Aborted, EngineError
 from engine.events import Finish, Origin
 
 LONGEST_DRAFT = 16
@@ -66,7 +66,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one round committed."""
+    """What one round committed; empty when it only chose the end marker."""
 
     tokens: tuple[Committed, ...]
 
@@ -114,28 +114,40 @@ class Decoder:
         self._budget = budget
         self._watch = watch
         self._prompt = len(sampler.history)
+        self._round: list[Committed] = []
 
     def run(self) -> Iterator[Round | Reading]:
-        """Yield rounds until the reply ends. Raises what the processors raise; an abort ends it as `cancelled`."""
+        """Yield rounds until the reply ends; an abort ends it as `cancelled`.
+
+        Raises what the processors and the context raise, after what was committed before has been yielded.
+        """
         self._source.observe(self._sampler.history)
         try:
             while self.finish is None:
-                forced = self._take_forced()
-                if forced:
-                    yield Round(tokens=tuple(forced))
+                self._take_forced()
+                if self._round:
+                    yield self._close_round()
                 if self.finish is None and len(self._sampler.history) > self._context.length:
                     self.finish = "context_full"
                 if self.finish is None:
                     if len(self._context.tokens) >= len(self._sampler.history):
                         self._context.keep(len(self._sampler.history) - 1)
                     yield from self._read_batches()
-                    yield self._forward_and_verify()
-        except Aborted:
+                    self._forward_and_verify()
+                    yield self._close_round()
+        except EngineError as error:
+            if self._round:
+                yield self._close_round()
+            if not isinstance(error, Aborted):
+                raise
             self.finish = "cancelled"
 
-    def _take_forced(self) -> list[Committed]:
+    def _close_round(self) -> Round:
+        committed, self._round = tuple(self._round), []
+        return Round(tokens=committed)
+
+    def _take_forced(self) -> None:
         """Commit everything the structure forces, then see whether it is complete."""
-        taken: list[Committed] = []
         started = time.perf_counter()
         while self._structure is not None and self.finish is None:
             ahead = self._structure.ahead()
@@ -146,26 +158,23 @@ class Decoder:
                 break
             for token in span:
                 self._sampler.take(token)
-                self._record(taken, Committed(token, "forced", None))
+                self._record(Committed(token, "forced", None))
                 if self.finish is not None:
                     break
         self.figures.decode_s += time.perf_counter() - started
-        return taken
 
     def _read_batches(self) -> Iterator[Reading]:
         """Read what is pending in whole batches, leaving at most one batch for the forward that chooses."""
         history = self._sampler.history
         while len(history) - len(self._context.tokens) > self._context.batch:
-            started = time.perf_counter()
             at = len(self._context.tokens)
-            self._context.decode(history[at : at + self._context.batch], ())
-            self.figures.prefill_s += time.perf_counter() - started
-            yield Reading(done=min(len(self._context.tokens), self._prompt), total=self._prompt)
+            self._forward(history[at : at + self._context.batch], ())
+            if at < self._prompt:
+                yield Reading(done=min(len(self._context.tokens), self._prompt), total=self._prompt)
 
-    def _forward_and_verify(self) -> Round:
-        started = time.perf_counter()
+    def _forward_and_verify(self) -> None:
+        """Read what is pending and a draft in one forward; choose row by row; drop what was not accepted."""
         at = len(self._context.tokens)
-        reads_prompt = at < self._prompt
         pending = self._sampler.history[at:]
         draft = self._draft(len(pending))
         wanted = [
@@ -173,18 +182,27 @@ class Decoder:
             for place in range(len(draft) + 1)
             if place == len(draft) or not draft[place].certain
         ]
-        rows = iter(self._context.decode(pending + [drafted.token for drafted in draft], wanted))
-        read = time.perf_counter()
-        committed = self._verify(draft, rows)
-        self._drop_rejected(at + len(pending))
-        done = time.perf_counter()
-        if reads_prompt:
-            self.figures.prefill_s += read - started
-            self.figures.decode_s += done - read
-        else:
-            self.figures.forwards += 1
-            self.figures.decode_s += done - started
-        return Round(tokens=tuple(committed))
+        rows = iter(self._forward(pending + [drafted.token for drafted in draft], wanted))
+        started = time.perf_counter()
+        try:
+            self._verify(draft, rows)
+        finally:
+            self._drop_rejected(at + len(pending))
+            self.figures.decode_s += time.perf_counter() - started
+
+    def _forward(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[Row]:
+        """Run one forward and count it: as prompt reading if it reads any of the prompt, else as decoding."""
+        reads_prompt = len(self._context.tokens) < self._prompt
+        started = time.perf_counter()
+        try:
+            return self._context.decode(tokens, wanted)
+        finally:
+            seconds = time.perf_counter() - started
+            if reads_prompt:
+                self.figures.prefill_s += seconds
+            else:
+                self.figures.forwards += 1
+                self.figures.decode_s += seconds
 
     def _draft(self, pending: int) -> list[Draft]:
         room = min(
@@ -198,31 +216,27 @@ class Decoder:
         ahead = None if self._structure is None else self._structure.ahead()
         return cross(self._source.walk(), ahead, room)
 
-    def _verify(self, draft: Sequence[Draft], rows: Iterator[Row]) -> list[Committed]:
+    def _verify(self, draft: Sequence[Draft], rows: Iterator[Row]) -> None:
         """Sample and compare: row i is sampled after the rows before it; the first mismatch is the correction."""
-        committed: list[Committed] = []
         submitted = accepted = 0
         for drafted in [*draft, None]:
             if drafted is not None and drafted.certain:
                 self._sampler.take(drafted.token)
-                self._record(committed, Committed(drafted.token, "forced", None))
+                self._record(Committed(drafted.token, "forced", None))
                 matched = True
             else:
                 token = self._sampler.next(next(rows))
                 matched = drafted is not None and token == drafted.token
                 submitted += drafted is not None
                 accepted += matched
-                self._record(
-                    committed, Committed(token, "accepted" if matched else "sampled", self._sampler.allowed)
-                )
+                self._record(Committed(token, "accepted" if matched else "sampled", self._sampler.allowed))
             if self.finish is not None or not matched:
                 break
         self.figures.drafted += submitted
         if submitted:
             self._source.feedback(submitted, accepted)
-        return committed
 
-    def _record(self, into: list[Committed], committed: Committed) -> None:
+    def _record(self, committed: Committed) -> None:
         """Count a token that was just committed, and apply the stop rules to it."""
         token, origin, _ = committed
         figures = self.figures
@@ -238,7 +252,7 @@ class Decoder:
                 figures.accepted += 1
             else:
                 figures.sampled += 1
-        into.append(committed)
+        self._round.append(committed)
         self._source.observe((token,))
         self.finish = self._watch(token)
         if self.finish is None and self._reply_length() >= self._budget and not self._complete():

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.processor import LogitProcessor, Row
-from engine.errors import AllTokensMasked, SharedProcessor
+from engine.errors import AllTokensMasked, BrokenLogits, SharedProcessor
 from engine.llama.samplers import SamplerChain
 from engine.protocol import Sampling
 
@@ -43,6 +43,7 @@ class Sampler:
         self.masked = 0
         """How many ids were illegal at the last choice."""
         self._settings = settings
+        self._ids = np.arange(0)
         self._processors = tuple(processors)
         self._chain = (
             SamplerChain(
@@ -65,12 +66,12 @@ class Sampler:
     def next(self, row: Row) -> int:
         """Choose a token from a row of logits [vocabulary size], which is changed in place, and commit it.
 
-        Raises `AllTokensMasked` if no token is legal.
+        Raises `AllTokensMasked` if no token is legal, `BrokenLogits` for what is no number.
         """
-        if self._penalised:
-            self._penalise(row)
         for processor in self._processors:
             processor.process(row, self.history)
+        if self._penalised:
+            self._penalise(row)
         token = self._choose(row)
         for processor in self._processors:
             token = processor.admit(token)
@@ -95,10 +96,12 @@ class Sampler:
                 self.allowed, self.masked = count, row.size - count
                 if self._chain is not None:
                     ids = np.flatnonzero(legal)
+        if not np.isfinite(row.max()):  # the maximum of a row with a NaN is NaN
+            raise BrokenLogits("the model's logits are no numbers; its file may be damaged")
         if self._chain is None:
             return int(row.argmax())
         if ids is None:
-            ids = np.arange(row.size)
+            ids = self._every_id(row.size)
         left, logits = self._chain.narrow(ids, row if ids.size == row.size else row[ids])
         weights = np.exp(logits.astype(np.float64) - float(logits[0]))
         cumulative = np.cumsum(weights)
@@ -106,6 +109,11 @@ class Sampler:
             cumulative, uniform(self.seed, len(self.history)) * cumulative[-1], side="right"
         )
         return int(left[min(int(place), left.size - 1)])
+
+    def _every_id(self, size: int) -> NDArray[np.intp]:
+        if self._ids.size != size:
+            self._ids = np.arange(size)
+        return self._ids
 
     def _penalise(self, row: Row) -> None:
         """Repeat, frequency and presence penalties over the last tokens, as llama.cpp's penalties sampler does."""

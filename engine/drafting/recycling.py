@@ -45,6 +45,7 @@ class RecyclingWalk:
 
     def guess(self, mask: Bits | None) -> tuple[int, float] | None:
         """Return the likeliest legal successor and the record of its rank."""
+        self._guessed = (_NONE, 0)
         if len(self.kinds) >= _LONGEST or not 0 <= self._token < len(self._successors):
             return None
         for rank, token in enumerate(self._successors[self._token].tolist()):

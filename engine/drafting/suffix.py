@@ -4,10 +4,10 @@ Holds the suffix automaton, the walk over it and the record of guesses, which th
 token ids only. Sources: Blumer et al., "The smallest automaton recognizing the subwords of a text", 1985; SAM-Decoding,
 arXiv 2411.10666.
 
-Invariants: a match ends before the newest token, so it always has a continuation; every guess is a token that truly
-followed the match somewhere; a walk changes nothing. Costs: appending a token is amortised constant, everything else
-takes at most `CLIMB` steps, whatever the length of the text. Memory: at most `TEXT_TOKENS` tokens of text and two
-states a token, 27 MB for prose and 45 MB for the worst text.
+Invariants: a match is an earlier occurrence, never the end of the text itself; every guess is a token that truly
+followed the match somewhere; a walk changes nothing. Costs: appending a token is amortised constant, a guess and a
+step of a walk take at most `CLIMB` links, whatever the length of the text. Memory: at most `TEXT_TOKENS` tokens of
+text and two states a token, 30 MB for prose and 45 MB for the worst text measured.
 """
 
 from collections.abc import Iterable, Sequence
@@ -167,6 +167,7 @@ class MatchWalk:
         """
         automaton = self._automaton
         state, length = self._state, self._length
+        self._guessed = (-1, 0)
         for _ in range(CLIMB):
             if length <= 2 * len(self.kinds):
                 return None

@@ -68,6 +68,7 @@ class LlamaContext:
             )
         self._batch.clear()
         self._batch.add(tokens, position=start, sequence=0, wanted=wanted, vocab_size=self.vocab_size)
+        library.forget_errors()
         status = llama_cpp.llama_decode(pointer, self._batch.struct)
         if status != 0:
             self._follow_memory(tokens)

@@ -16,8 +16,9 @@ os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 import llama_cpp
 
-_WARNING = 2
-_ERROR = 3
+# enum ggml_log_level in ggml.h; the bindings' own logger still has the numbers of an older one.
+_WARNING = 3
+_ERROR = 4
 _CONTINUATION = 5
 
 _errors: deque[str] = deque(maxlen=20)
@@ -78,11 +79,6 @@ class AbortFlag:
         """Take the wish back."""
         self._buffer[0] = b"\x00"
 
-    @property
-    def raised(self) -> bool:
-        """True while an abort is wished for."""
-        return self._buffer[0] != b"\x00"
-
 
 _Abort = llama_cpp.ggml_abort_callback
 _kept: list[object] = []
@@ -122,11 +118,11 @@ def _cores_of_system() -> int | None:
         return None
 
 
-def version() -> str:
-    """Return the version of the bindings and of the llama.cpp inside."""
-    return f"llama-cpp-python {llama_cpp.__version__}"
-
-
 def processor() -> str:
     """Return what llama.cpp says of the processor's instructions, by which it picks its kernels."""
     return llama_cpp.llama_print_system_info().decode("utf-8", "replace").strip(" |")
+
+
+def version() -> str:
+    """Return the version of the bindings and of the llama.cpp inside."""
+    return f"llama-cpp-python {llama_cpp.__version__}"

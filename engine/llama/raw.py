@@ -108,8 +108,8 @@ def raise_status(status: int) -> None:
     """Turn a status of `llama_decode` other than 0 into `Aborted` or `DecodeFailed` with llama.cpp's reason."""
     if status == _ABORTED:
         raise Aborted
-    reason = "no free place in the cache" if status == _NO_SLOT else "; ".join(library.errors()[-2:])
-    raise DecodeFailed(f"llama.cpp could not decode ({status}): {reason}")
+    reason = "; ".join(library.errors()) or ("no free cell" if status == _NO_SLOT else "no reason given")
+    raise DecodeFailed(f"llama.cpp could not decode (status {status}): {reason}")
 
 
 def read_row(context: llama_cpp.llama_context_p, index: int, vocab_size: int) -> NDArray[np.float32]:

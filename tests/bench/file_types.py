@@ -1,11 +1,13 @@
 """The table of file types: which weights give a batch of rows the bits of single rows, and under which settings.
 
-    python tests/bench/file_types.py [--vocabulary NAME]
+    python tests/bench/file_types.py [--threads N]
 
 Quantizes one tiny random model to every type with llama.cpp's own function and runs the numerics probe on each, under
 the plan's settings and under three fixed ones. Prints a Markdown table and what of it engine/numerics.py does not say.
-One process for each cell, because llama.cpp reads the switch of the tiled kernel once. The model is 256 wide, so
-that K-quants apply, and every matrix has the type.
+One process for each cell, because llama.cpp reads the switch of the tiled kernel once. The model is 256 wide, so that
+K-quants apply, and every matrix has the type. With one thread the default attention is exact too: it splits a single
+row's keys over threads. What is repacked depends on the processor, so a setting that is exact here with repacking need
+not be so elsewhere.
 """
 
 import argparse
@@ -69,21 +71,23 @@ def quantize(source: Path, target: Path, name: str) -> None:
         raise SystemExit(f"{name}: llama.cpp could not quantize: {library.errors()}")
 
 
-def examine(path: Path, chosen: NumericsPlan) -> probe.Verdict:
+def examine(path: Path, chosen: NumericsPlan, threads: int) -> probe.Verdict:
     """Probe a model in this process."""
     if not chosen.tiled:
         os.environ["GGML_CPU_TILED_MM"] = "0"
     with Weights(path, extra_buffers=chosen.extra_buffers) as weights:
-        context = LlamaContext(weights, length=probe.LENGTH, threads=1, numerics=chosen)
+        context = LlamaContext(weights, length=probe.LENGTH, threads=threads, numerics=chosen)
         verdict = probe.probe(context, weights.vocab_size)
         context.close()
     return verdict
 
 
-def examine_apart(path: Path, setting: str) -> probe.Verdict:
+def examine_apart(path: Path, setting: str, threads: int) -> probe.Verdict:
     """Probe a model in a process of its own."""
     done = subprocess.run(
-        [sys.executable, __file__, "--one", str(path), setting], stdout=subprocess.PIPE, check=True
+        [sys.executable, __file__, "--one", str(path), setting, "--threads", str(threads)],
+        stdout=subprocess.PIPE,
+        check=True,
     )
     return probe.Verdict(**json.loads(done.stdout))
 
@@ -99,22 +103,22 @@ def settings_of(chosen: NumericsPlan) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--vocabulary", default="llama-spm", help="one of llama.cpp's vocabularies")
+    parser.add_argument("--threads", type=int, default=library.physical_cores())
     parser.add_argument("--one", nargs=2, metavar=("GGUF", "SETTING"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        verdict = examine(Path(arguments.one[0]), SETTINGS[arguments.one[1]])
+        verdict = examine(Path(arguments.one[0]), SETTINGS[arguments.one[1]], arguments.threads)
         print(json.dumps({"exact": verdict.exact, "detail": verdict.detail}))
         return
 
-    print(f"{platform.machine()}, {library.version()}, {library.processor()}\n")
+    print(f"{platform.machine()}, {arguments.threads} threads, {library.version()}, {library.processor()}\n")
     print("| type | plan | under the plan | " + " | ".join(SETTINGS) + " |")
     print("| --- | --- | --- |" + " --- |" * len(SETTINGS))
     corrections: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         source = write_tiny_model(
             Path(folder) / "source.gguf",
-            vocabulary(arguments.vocabulary),
+            vocabulary("llama-spm"),
             layers=2,
             width=256,
             quantization=GGMLQuantizationType.F32,
@@ -126,7 +130,7 @@ def main() -> None:
             if set(types.values()) != {name}:
                 raise SystemExit(f"{name}: the file has matrices of type {sorted(set(types.values()))}")
             chosen = plan(types, "exact")
-            verdicts = {setting: examine_apart(path, setting) for setting in SETTINGS}
+            verdicts = {setting: examine_apart(path, setting, arguments.threads) for setting in SETTINGS}
             path.unlink()
             planned = settings_of(chosen)
             seen = verdicts[planned]

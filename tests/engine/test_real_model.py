@@ -19,7 +19,7 @@ from grammars.spec import GrammarSpec
 REPORT = " ".join(
     f"On day {day} the survey of quarter {day % 7} counted {day * 37 % 900} houses, {day * 11 % 40} shops and "
     f"{day % 5} schools; the river stood at {day * 3 % 17} feet."
-    for day in range(1, 26)
+    for day in range(1, 21)
 )
 
 
@@ -66,19 +66,20 @@ def by_naive(engine: Engine, generate: Generate) -> tuple[tuple[int, ...], str]:
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
-@pytest.mark.parametrize("name", ["city", "semver", "sql-select", "yes-no"])
+@pytest.mark.parametrize("name", ["city", "sql-select", "iso-date"])
 def test_constrained_replies_equal_the_naive_loop(engine: Engine, name: str, temperature: float) -> None:
-    generate = request("Describe the city of Paris.", presets()[name].spec(), temperature, 120)
+    generate = request("Describe the city of Paris.", presets()[name].spec(), temperature, 80)
     end = by_engine(engine, generate)
     assert (end.tokens, end.finish) == by_naive(engine, generate)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.9])
-def test_they_are_equal_behind_a_prompt_of_more_than_600_tokens(engine: Engine, temperature: float) -> None:
-    generate = request(f"{REPORT}\n\nDescribe this city.", presets()["city"].spec(), temperature, 40)
-    end = by_engine(engine, generate)
-    assert end.stats.prompt_tokens > 600
-    assert (end.tokens, end.finish) == by_naive(engine, generate)
+def test_they_are_equal_behind_a_prompt_of_more_than_600_tokens(engine: Engine) -> None:
+    for temperature in (0.0, 0.9):
+        generate = request(f"{REPORT}\n\nDescribe this city.", presets()["city"].spec(), temperature, 40)
+        *_, end = engine.generate(generate)  # the second temperature finds the prompt in the cache
+        assert isinstance(end, Finished)
+        assert end.stats.prompt_tokens > 600
+        assert (end.tokens, end.finish) == by_naive(engine, generate)
 
 
 def test_the_city_record_is_valid_and_mostly_not_asked_for(engine: Engine) -> None:

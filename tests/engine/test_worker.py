@@ -141,6 +141,44 @@ def test_a_cancel_while_loading_leaves_a_worker_that_can_load_again(worker: Work
     assert isinstance(worker.until(Ready, Failed)[-1], Ready)
 
 
+def test_a_cancel_never_hits_a_turn_that_was_asked_for_after_it(worker: Worker, model: Path) -> None:
+    """The next turn may be read before the cancelled one has wholly ended."""
+    worker.send(Load(model=str(model), threads=1))
+    worker.until(Ready)
+    hot = Sampling(temperature=1.5)
+    for number in range(0, 40, 2):
+        worker.send(ask(number, "Tell me.", max_tokens=100_000, sampling=hot))
+        worker.until(Tokens)
+        worker.send(Cancel(), ask(number + 1, "Is it?", YES_NO))
+        cancelled = worker.until(Finished, Failed)[-1]
+        answered = worker.until(Finished, Failed)[-1]
+        assert isinstance(cancelled, Finished)
+        assert isinstance(answered, Finished)
+        assert (cancelled.finish, answered.finish) == ("cancelled", "stop")
+
+
+def test_a_cancel_hits_what_waits_in_the_queue_too(worker: Worker, model: Path) -> None:
+    worker.send(Load(model=str(model), threads=1), ask(1, "Tell me."), Cancel())
+    seen = worker.until(Failed)
+    assert isinstance(seen[-1], Failed)
+    assert seen[-1].kind in ("cancelled", "model")
+
+
+def test_a_cancel_late_in_loading_is_obeyed(worker: Worker, smollm2: Path) -> None:
+    worker.send(Load(model=str(smollm2), threads=1))
+    for event in worker.events():
+        if isinstance(event, Loading) and event.fraction >= 1:
+            worker.send(Cancel())
+            break
+    end = worker.until(Ready, Failed)[-1]
+    # The cancel may come when loading has just ended; then it must not hit what follows.
+    if isinstance(end, Ready):
+        worker.send(ask(1, "Is it?", YES_NO))
+        assert isinstance(worker.until(Finished, Failed)[-1], Finished)
+    else:
+        assert end.kind == "cancelled"  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

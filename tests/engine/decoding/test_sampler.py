@@ -9,7 +9,7 @@ import pytest
 
 from engine.decoding.bias import BannedTokens, LogitBias
 from engine.decoding.sampler import Sampler, uniform
-from engine.errors import AllTokensMasked, SharedProcessor
+from engine.errors import AllTokensMasked, BrokenLogits, SharedProcessor
 from engine.protocol import Sampling
 
 VOCAB = 5000
@@ -61,28 +61,44 @@ def test_temperature_zero_takes_the_likeliest() -> None:
 def test_penalties_equal_those_of_llama_cpp_bit_for_bit(settings: tuple[float, float, float]) -> None:
     repeat, frequency, presence = settings
     history = np.random.default_rng(7).integers(0, 300, size=200).tolist()
-    seen = Seen()
     sampling = Sampling(
         temperature=0, repeat_penalty=repeat, frequency_penalty=frequency, presence_penalty=presence
     )
-    Sampler(sampling, seed=0, history=history, processors=[seen]).next(row(2))
+    ours = row(2)
+    Sampler(sampling, seed=0, history=history).next(ours)
     oracle = llama_cpp.llama_sampler_init_penalties(VOCAB, 64, repeat, frequency, presence)
     for token in history:
         llama_cpp.llama_sampler_accept(oracle, token)
     ids, logits = llama_candidates(row(2), oracle)
     expected = np.empty(VOCAB, dtype=np.float32)
     expected[ids] = logits
-    assert np.array_equal(seen.rows[0], expected)
+    assert np.array_equal(ours, expected)
 
 
 def test_penalties_count_forced_tokens_and_the_prompt() -> None:
-    seen = Seen()
-    sampler = Sampler(
-        Sampling(temperature=0, presence_penalty=2), seed=0, history=[10, 11], processors=[seen]
-    )
+    sampler = Sampler(Sampling(temperature=0, presence_penalty=2), seed=0, history=[10, 11])
     sampler.take(12)
-    sampler.next(np.zeros(20, dtype=np.float32))
-    assert np.flatnonzero(seen.rows[0] == -2).tolist() == [10, 11, 12]
+    logits = np.zeros(20, dtype=np.float32)
+    sampler.next(logits)
+    assert np.flatnonzero(logits == -2).tolist() == [10, 11, 12]
+
+
+def test_a_bias_comes_before_the_penalties_as_in_llama_cpp() -> None:
+    """A bias may change the sign of a logit, and with it whether the repeat penalty multiplies or divides."""
+    logits = np.array([-3.0, 0.0], dtype=np.float32)
+    sampler = Sampler(
+        Sampling(temperature=0, repeat_penalty=1.3), seed=0, history=[0], processors=[LogitBias({0: 5.0})]
+    )
+    sampler.next(logits)
+    assert logits[0] == np.float32(2.0) / np.float32(1.3)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_logits_that_are_no_numbers_fail_loudly(temperature: float) -> None:
+    logits = row(8)
+    logits[17] = np.nan
+    with pytest.raises(BrokenLogits):
+        Sampler(Sampling(temperature=temperature), seed=0, history=[]).next(logits)
 
 
 @pytest.mark.parametrize(
