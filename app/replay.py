@@ -12,10 +12,12 @@ _NUMERICS: dict[Exactness, str] = {
 def describe_verification(verification: Verification) -> str:
     """Return a sentence or two: equal, or the first difference, how close the choice was, and the numerics."""
     total = f"{verification.total} token{'' if verification.total == 1 else 's'}"
-    if verification.equal and verification.compared == verification.total:
-        return f"Replayed token by token: all {total} are equal."
+    if verification.error is not None:
+        return (
+            f"The replay ended after {verification.compared} of {total}, equal so far: {verification.error}."
+        )
     if verification.equal:
-        return f"The replay was stopped after {verification.compared} of {total}, equal so far."
+        return f"Replayed token by token: all {total} are equal."
     margin = (
         "" if verification.margin is None else f"; the two likeliest were {verification.margin:.3g} apart"
     )

@@ -78,6 +78,7 @@ class Verification:
 
     `at` is the place in the reply; at the end of one of the two, its token is None. `margin` is the distance of the
     two largest legal logits there, in the replay; None if only one was legal. `exact` are the numerics in force.
+    `error` says why a replay ended early.
     """
 
     equal: bool
@@ -88,6 +89,7 @@ class Verification:
     replied: Token | None = None
     replayed: Token | None = None
     margin: float | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)

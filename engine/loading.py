@@ -12,14 +12,14 @@ from pathlib import Path
 
 from engine import gguf
 from engine.drafting.draft_model import DraftModelSource
-from engine.drafting.source import DraftSource, NoDrafts
+from engine.drafting.drafts import Drafts
 from engine.events import ModelInfo, Ready
 from engine.gguf import ModelFileError
 from engine.llama.context import LlamaContext
 from engine.llama.library import physical_cores
 from engine.llama.vocabulary import LlamaVocabulary, VocabularyError
 from engine.llama.weights import Weights
-from engine.numerics import matrices, plan
+from engine.numerics import NumericsPlan, matrices, plan
 from engine.probe import Settings, judge, recall
 from engine.protocol import Load
 from engine.template import ChatTemplate
@@ -76,10 +76,10 @@ def _assemble(
     vocabulary = _vocabulary(weights)
     context = LlamaContext(weights, length=length, threads=threads, numerics=numerics)
     draft: ModelInfo | None = None
-    drafts: DraftSource = NoDrafts()
+    guesser: DraftModelSource | None = None
     if small is not None and context.can_rollback:
         draft = _model_info(*small)
-        drafts = _draft_source(small[0], vocabulary, length=length, threads=threads)
+        guesser = _draft_source(small[0], vocabulary, length=length, threads=threads)
     elif small is not None:
         small[0].close()
         notices.append("The draft model is not used: this model's memory cannot take guessed tokens back.")
@@ -95,7 +95,7 @@ def _assemble(
         context=context,
         template=template,
         exact=exact,
-        drafts=drafts,
+        drafts=Drafts(vocabulary.size, draft_model=guesser),
     )
     return engine, _ready(engine, draft, threads, reason, notices)
 

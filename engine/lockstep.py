@@ -85,8 +85,8 @@ def generate(engine: Engine, request: Generate) -> Iterator[Event]:
 def lockstep(engine: Engine, requests: Sequence[Generate], streams: Streams) -> Iterator[tuple[int, Event]]:
     """Yield the events of several turns with the number of the turn; `streams` has one stream for each, and is closed.
 
-    Prompts and shapes may differ. What all prompts begin with is read once. Raises what a turn raises, such as
-    `SharedProcessor`; the others are then cancelled, as they are when the generator is closed early.
+    Prompts and shapes may differ. What all prompts begin with is read once. A turn that is given a
+    processor of another one fails (`SharedProcessor`). When the generator is closed early, the turns are cancelled.
     """
     turns = [_Turn(engine, request, streams, number) for number, request in enumerate(requests)]
     living = list(turns)

@@ -86,6 +86,7 @@ class Load:
 class Generate:
     """Continue a path with one reply. `stop` texts end free replies and are refused with a shape.
 
+    `earlier` replies under the same shape are what the schema memory guesses from, the oldest first.
     `streams` replies are written at once, with the seeds `seed`, `seed` + 1 and so on. `verify` replays each through
     the naive loop when it has ended.
     """
@@ -97,6 +98,7 @@ class Generate:
     max_tokens: int = Field(default=1024, ge=1)
     stop: tuple[str, ...] = ()
     speculate: bool = True
+    earlier: tuple[str, ...] = ()
     streams: int = Field(default=1, ge=1, le=64)
     verify: bool = False
     type: Literal["generate"] = "generate"

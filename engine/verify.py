@@ -12,7 +12,7 @@ import numpy as np
 from engine.decoding.naive import naive
 from engine.decoding.processor import Row
 from engine.decoding.sampler import Sampler
-from engine.errors import Aborted
+from engine.errors import Aborted, EngineError
 from engine.events import Finish, Token, Verification
 from engine.protocol import Generate
 
@@ -25,8 +25,9 @@ def verify(
 ) -> Verification:
     """Replay a turn whose reply were `tokens` and return how far both agree.
 
-    An abort ends the replay early: `compared` then says how far it came. The end is compared where the loop decides
-    on it (`stop`, `length`, `context_full`), and left alone where it came from outside (a stop text, a cancel).
+    An abort or a fault of the engine ends the replay early: `compared` then says how far it came. The end is compared
+    where the loop decides on it (`stop`, `length`, `context_full`), and left alone where it came from outside (a stop
+    text, a cancel).
     """
     constraint = None if request.shape is None else engine.constraint(request.shape)
     margins = _Margins()
@@ -35,6 +36,7 @@ def verify(
     sampler = Sampler(request.sampling, seed=seed, history=history, processors=processors)
     engine.context.keep(0)
     compared = 0
+    error = None
     difference: tuple[int | None, int | None] | None = None
     replay = naive(
         engine.context,
@@ -58,7 +60,9 @@ def verify(
             if step != finish:
                 difference = None, None if isinstance(step, str) else step.token
     except Aborted:
-        pass
+        error = "it was stopped"
+    except EngineError as fault:
+        error = str(fault)
     return Verification(
         equal=difference is None,
         compared=compared,
@@ -68,6 +72,7 @@ def verify(
         replied=None if difference is None else _token(engine, difference[0]),
         replayed=None if difference is None else _token(engine, difference[1]),
         margin=None if difference is None else margins.last,
+        error=error,
     )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from engine.errors import DecodeFailed
 from engine.gguf import ModelFileError
+from engine.llama import library
 from engine.llama.library import AbortFlag, llama_cpp
 from engine.llama.raw import Batch, open_context, raise_status, read_row
 from engine.llama.streams import LlamaStreams

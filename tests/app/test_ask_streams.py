@@ -86,7 +86,7 @@ def test_differences_are_told_with_their_margin_and_the_numerics() -> None:
     for part in ("token 4 of 9", "' a'", "the end", "0.00123", "fast"):
         assert part in sentence
     assert "equal so far" in describe_verification(
-        Verification(equal=True, compared=2, total=9, exact="exact")
+        Verification(equal=True, compared=2, total=9, exact="exact", error="it was stopped")
     )
 
 

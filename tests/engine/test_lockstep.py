@@ -11,7 +11,6 @@ from tiny import write_tiny_model
 
 from engine import lockstep
 from engine.decoding.constraint import Constraint
-from engine.errors import SharedProcessor
 from engine.events import Event, Failed, Finished, Started, Tokens
 from engine.fake import FakeContext, FakeStreams, fake_engine
 from engine.loading import load_engine
@@ -57,8 +56,9 @@ def reply(events: Sequence[Event]) -> tuple[Any, ...]:
     return tokens, end.text, end.finish, end.seed, end.tokens, end.stats.forced_tokens
 
 
-def alone(engine: Engine, turn: Generate) -> tuple[Any, ...]:
-    engine.context.keep(0)
+def alone(engine: Engine, turn: Generate, *, cold: bool = True) -> tuple[Any, ...]:
+    if cold:
+        engine.context.keep(0)
     return reply(list(engine.generate(turn)))
 
 
@@ -165,8 +165,33 @@ def test_two_streams_may_not_share_a_processor() -> None:
     context: Any = engine.context
     turns = [request("Go.", SHAPES["regex"], seed=seed) for seed in range(2)]
     streams: FakeStreams = context.streams(2, context.length)
-    with pytest.raises(SharedProcessor):
-        list(lockstep.lockstep(engine, turns, streams))
+    ends = dict(lockstep.lockstep(engine, turns, streams))
+    assert isinstance(ends[0], Finished)
+    assert isinstance(ends[1], Failed)
+    assert "belongs to one stream" in ends[1].message
+    assert streams.closed
+
+
+def test_a_fault_of_the_program_in_one_turn_is_raised_and_ends_the_others() -> None:
+    class Faulty(Engine):
+        def _turn(self, request: Generate) -> Iterator[Event]:
+            for number, event in enumerate(super()._turn(request)):
+                if request.sampling.seed == 1 and number == 4:
+                    raise ZeroDivisionError
+                yield event
+
+    plain = fake_engine()
+    engine = Faulty(
+        model=plain.model,
+        vocabulary=plain.vocabulary,
+        context=plain.context,
+        template=plain.template,
+        exact="exact",
+    )
+    context: Any = engine.context
+    streams: FakeStreams = context.streams(3, context.length)
+    with pytest.raises(ZeroDivisionError):
+        list(lockstep.lockstep(engine, [request("Go.", seed=seed) for seed in range(3)], streams))
     assert streams.closed
 
 
@@ -252,9 +277,9 @@ def starter(smollm2: Path) -> Engine:
 
 @pytest.mark.parametrize("count", [2, 4, 8])
 def test_the_starter_model_gives_equal_streams(starter: Engine, count: int) -> None:
-    turn = request("Describe the city of Paris.", SHAPES["schema"], max_tokens=9)
+    turn = request("Describe the city.", SHAPES["schema"], max_tokens=6)
     turns = [replace(turn, sampling=Sampling(temperature=1, seed=seed)) for seed in range(count)]
-    assert together(starter, turns) == [alone(starter, turn) for turn in turns]
+    assert together(starter, turns) == [alone(starter, turn, cold=False) for turn in turns]
 
 
 @pytest.mark.proof

@@ -136,6 +136,7 @@ def test_an_abort_ends_the_replay_and_says_how_far_it_came() -> None:
     engine.abort()
     check = verify(engine, generate, seed=3, tokens=tokens, finish="length")
     assert (check.equal, check.compared, check.total) == (True, 0, len(tokens))
+    assert check.error is not None
 
 
 def test_the_prompt_is_read_cold() -> None:

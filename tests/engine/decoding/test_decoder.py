@@ -42,12 +42,16 @@ SHAPES: dict[str, GrammarSpec | None] = {
 class RandomDrafts:
     """Proposes anything: legal or not, far past the end, and sometimes what comes next."""
 
+    name = "random"
     wants_topk = False
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
         self.heard: list[tuple[int, int]] = []
         self.seen: list[int] = []
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self.seen.extend(prompt)
 
     def observe(self, tokens: Sequence[int]) -> None:
         self.seen.extend(tokens)
@@ -78,11 +82,15 @@ class RandomDrafts:
 class Oracle:
     """Knows the reply beforehand and is wrong about every seventh token."""
 
+    name = "oracle"
     wants_topk = False
 
     def __init__(self, reply: Sequence[int]) -> None:
         self._reply = list(reply)
-        self._at = -len(PROMPT)
+        self._at = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._at = 0
 
     def observe(self, tokens: Sequence[int]) -> None:
         self._at += len(tokens)
