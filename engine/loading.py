@@ -8,6 +8,7 @@ read.
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from engine import gguf
@@ -46,15 +47,17 @@ def load_engine(
     numerics = plan(matrices(header), request.numerics, gpu=request.gpu_layers != 0)
     if not numerics.tiled:
         os.environ["GGML_CPU_TILED_MM"] = "0"
-    small = _load_draft(path, request, progress)
-    weights = Weights(
-        path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
-    )
-    try:
-        return _assemble(request, weights, numerics, small, cache)
-    except BaseException:
-        weights.close()
-        raise
+    with ExitStack() as undo:
+        small = _load_draft(path, request, progress)
+        if small is not None:
+            undo.callback(small[0].close)
+        weights = Weights(
+            path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
+        )
+        undo.callback(weights.close)
+        loaded = _assemble(request, weights, numerics, small, cache)
+        undo.pop_all()
+    return loaded
 
 
 def _assemble(

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol, cast
 from engine.decoding.decoder import Context
 from engine.decoding.processor import Row
 from engine.decoding.streams import Part, Streams
+from engine.drafting.drafts import Drafts
 from engine.errors import Aborted, EngineError, TurnRefused
 from engine.events import Event, Failed, Finished, Notice, PromptRead, Started, Tokens
 from engine.gguf import ModelFileError
@@ -167,7 +168,9 @@ class _Turn:
         self.answer: list[Row] | Exception | None = None
         self._said: SimpleQueue[Event | _Wish | _End] = SimpleQueue()
         self._answers: SimpleQueue[list[Row] | Exception] = SimpleQueue()
-        self._engine = replace(engine, context=cast(Context, _Sequence(self, streams)))
+        context = cast(Context, _Sequence(self, streams))
+        # No drafts, and a gate of its own: what the turn's forwards take is the time of all streams.
+        self._engine = replace(engine, context=context, drafts=Drafts())
         self._request = replace(request, speculate=False)
         self._thread: threading.Thread | None = None
 

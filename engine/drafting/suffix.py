@@ -109,7 +109,7 @@ class SuffixAutomaton:
 class Record:
     """How often guesses of a kind were right: a moving average for each kind, begun at a prior."""
 
-    _PRIOR_WEIGHT = 4
+    _PRIOR_WEIGHT = 8
     _SLOWEST = 1 / 32
 
     def __init__(self, priors: Iterable[float]) -> None:
@@ -173,7 +173,9 @@ class MatchWalk:
                 return None
             at = automaton.latest[state]
             if at >= 0 and is_legal(mask, token := automaton.text[at]):
-                kind = min(length.bit_length(), _LENGTH_KINDS) - 1
+                kind = min(length.bit_length(), len(_FREE)) - 1
+                if mask is not None:
+                    kind += len(_FREE)
                 self._guessed = (token, kind)
                 return token, self._record.p(kind)
             state = automaton.link[state]

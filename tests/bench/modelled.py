@@ -27,16 +27,12 @@ from app.models import resolve_model
 from engine.decoding.decoder import Decoder, Round
 from engine.decoding.naive import naive
 from engine.decoding.sampler import Sampler
-from engine.drafting.cascade import Cascade
 from engine.drafting.cost import CostModel, Gate
-from engine.drafting.memory import SchemaMemory
-from engine.drafting.recycling import RecyclingSource
+from engine.drafting.drafts import Drafts
 from engine.drafting.source import NoDrafts
-from engine.drafting.suffix import SuffixSource
 from engine.loading import load_engine
 from engine.protocol import Load
 from engine.turn import Engine
-from engine.vocabulary import Vocabulary
 
 CURVE = CostModel(fixed=0.006, row=0.0031, logit_row=0.002, learning=False)
 MODES = ("naive", "forced", "full", "warm")
@@ -55,26 +51,23 @@ class Tally:
     modelled_s: float = 0.0
     outside_s: float = 0.0
     wall_s: float = 0.0
-    gate: dict[str, float] = field(default_factory=dict)
-    sources: dict[str, dict[str, float]] = field(default_factory=dict)
+    drafts: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def acceptance(self) -> float:
         return self.accepted / self.drafted if self.drafted else 0.0
 
 
-class Drafts:
-    """The sources of one or more turns and their gate."""
+def fresh_drafts(engine: Engine) -> Drafts:
+    """Return sources that know nothing, behind a gate that knows the recorded curve."""
+    drafts = Drafts(engine.vocabulary.size)
+    drafts.gate = Gate(CURVE, muted=lambda: drafts.sources.muted)
+    return drafts
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.memory = SchemaMemory()
-        self.cascade = Cascade([self.memory, SuffixSource(), RecyclingSource(vocabulary.size)])
-        self.gate = Gate(CURVE, muted=lambda: self.cascade.muted)
 
-    def add_to(self, tally: Tally) -> None:
-        add(tally.gate, self.gate.statistics())
-        for name, figures in self.cascade.statistics().items():
-            add(tally.sources.setdefault(name, {}), figures)
+def add_figures(tally: Tally, drafts: Drafts) -> None:
+    for name, figures in drafts.statistics().items():
+        add(tally.drafts.setdefault(name, {}), figures)
 
 
 def add(totals: dict[str, float], figures: dict[str, float]) -> None:
@@ -146,8 +139,8 @@ def run(
                 engine.context,
                 sampler,
                 structure=constraint,
-                source=NoDrafts() if drafts is None else drafts.cascade,
-                gate=Gate(CURVE) if drafts is None else drafts.gate,
+                source=NoDrafts() if drafts is None else drafts.sources,
+                gate=None if drafts is None else drafts.gate,
                 end_ids=end_ids,
                 budget=budget,
             )
@@ -163,23 +156,23 @@ def run(
 def run_task(engine: Engine, task: Task) -> dict[str, Tally]:
     """Return the tallies by mode."""
     tallies = {mode: Tally() for mode in MODES}
-    kept = Drafts(engine.vocabulary)
+    kept = fresh_drafts(engine)
     replies: dict[str, list[list[int]]] = defaultdict(list)
     for turn in task.turns:
         expected: list[int] | None = None
         for mode, tally in tallies.items():
-            drafts = {"full": Drafts(engine.vocabulary), "warm": kept}.get(mode)
+            drafts = {"full": fresh_drafts(engine), "warm": kept}.get(mode)
             if mode == "warm" and turn.shape is not None:
-                kept.memory.remember(replies[turn.shape.hash])
+                kept.remember(replies[turn.shape.hash])
             tokens = run(engine, task, turn, mode, drafts, tally)
             if expected is not None and tokens != expected:
                 raise SystemExit(f"{task.name}: {mode} differs from naive:\n{engine.vocabulary.text(tokens)}")
             expected = tokens
             if mode == "full" and drafts is not None:
-                drafts.add_to(tally)
+                add_figures(tally, drafts)
         if turn.shape is not None and expected is not None:
             replies[turn.shape.hash].append(expected)
-    kept.add_to(tallies["warm"])
+    add_figures(tallies["warm"], kept)
     return tallies
 
 
@@ -201,15 +194,16 @@ def show(task: Task, tallies: dict[str, Tally]) -> None:
             f"{tally.outside_s:7.3f}s {tally.wall_s:6.2f}s"
         )
     for mode in ("full", "warm"):
-        gate = ", ".join(
-            f"{name.replace('_', ' ')} {value:.0f}" for name, value in tallies[mode].gate.items()
+        sources = dict(tallies[mode].drafts)
+        rounds = ", ".join(
+            f"{name.replace('_', ' ')} {value:.0f}" for name, value in sources.pop("gate").items()
         )
-        sources = ", ".join(
-            f"{name} {figures['accepted']:.0f}/{figures['submitted']:.0f} in {figures['walks']:.0f} walks"
-            + (f", {figures['mutes']:.0f} mutes" if figures["mutes"] else "")
-            for name, figures in tallies[mode].sources.items()
+        by_source = ", ".join(
+            f"{name} {figures['accepted']:.0f}/{figures['submitted']:.0f}"
+            + (f" ({figures['mutes']:.0f} mutes)" if figures["mutes"] else "")
+            for name, figures in sources.items()
         )
-        print(f"  {mode}: {gate}; {sources}")
+        print(f"  {mode}: {rounds}; accepted {by_source}")
 
 
 def main() -> None:

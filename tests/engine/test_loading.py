@@ -6,7 +6,6 @@ import pytest
 from data import vocabulary
 from tiny import write_tiny_model, write_tiny_recurrent_model
 
-from engine.drafting.draft_model import DraftModelSource
 from engine.events import Finished
 from engine.gguf import ModelFileError
 from engine.loading import load_engine
@@ -81,4 +80,4 @@ def test_a_model_that_cannot_take_tokens_back_goes_without_a_draft_model_and_say
     engine, ready = load_engine(load(folder, "state.gguf", "small.gguf"))
     assert ready.draft is None
     assert any("draft model is not used" in notice for notice in ready.notices)
-    assert not isinstance(engine.drafts, DraftModelSource)
+    assert "draft-model" not in engine.drafts.statistics()
