@@ -206,17 +206,16 @@ class Decoder:
         """Run one forward and count it: as prompt reading if it reads any of the prompt, else as decoding."""
         reads_prompt = len(self._context.tokens) < self._prompt
         started = time.perf_counter()
-        try:
-            return self._context.decode(tokens, wanted)
-        finally:
-            seconds = time.perf_counter() - started
-            if reads_prompt:
-                self.figures.prefill_s += seconds
-            else:
-                self.figures.forwards += 1
-                self.figures.decode_s += seconds
-                if self._gate is not None:
-                    self._gate.learn(len(tokens), len(wanted), seconds)
+        rows = self._context.decode(tokens, wanted)
+        seconds = time.perf_counter() - started
+        if reads_prompt:
+            self.figures.prefill_s += seconds
+        else:
+            self.figures.forwards += 1
+            self.figures.decode_s += seconds
+            if self._gate is not None:
+                self._gate.learn(len(tokens), len(wanted), seconds)
+        return rows
 
     def _draft(self, pending: int) -> list[Draft]:
         room = min(
@@ -243,6 +242,8 @@ class Decoder:
                 self._sampler.take(drafted.token)
                 self._record(Committed(drafted.token, "forced", None))
                 matched = True
+            elif drafted is None and draft and self._forces():
+                break  # the draft was cut inside a forced span: its rest needs no choice
             else:
                 row = next(rows)
                 if self._source.wants_topk:
@@ -279,6 +280,9 @@ class Decoder:
         self.finish = self._watch(token)
         if self.finish is None and self._reply_length() >= self._budget and not self._complete():
             self.finish = "length"
+
+    def _forces(self) -> bool:
+        return self._structure is not None and len(self._structure.ahead().forced()) > 0
 
     def _complete(self) -> bool:
         return self._structure is not None and self._structure.ahead().ended

@@ -29,6 +29,9 @@ _MEMORY = 0.9
 _FIRST_MUTE = 8
 _LONGEST_MUTE = 512
 
+_HOPELESS = 0.05
+"""A walk ends where its guesses so far are less likely than this: no row behind them pays."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -196,9 +199,14 @@ class _CascadeWalk:
         self._path: list[int] = []
         self._places: list[int] = []
         self._agreed: tuple[_Member, ...] = ()
+        self._p = 1.0
+        self._reached = 1.0
         self._compared = 0
 
     def guess(self, mask: Bits | None) -> tuple[int, float] | None:
+        self._agreed = ()
+        if self._reached < _HOPELESS:
+            return None
         best: tuple[int, float] | None = None
         asked: list[tuple[_Member, int]] = []
         for member in self._members:
@@ -212,13 +220,16 @@ class _CascadeWalk:
                 asked.append((member, guess[0]))
             if guess[1] >= self._pays:
                 break
-        self._agreed = () if best is None else tuple(member for member, token in asked if token == best[0])
+        if best is not None:
+            self._agreed = tuple(member for member, token in asked if token == best[0])
+            self._p = best[1]
         return best
 
     def advance(self, token: int) -> None:
         agreed, self._agreed = self._agreed, ()
         if agreed:
             owner = agreed[0]
+            self._reached *= self._p
             owner.walks += all(owner is not members[0] for members in self.guesses)
             self.guesses.append(agreed)
             self._places.append(len(self._path))

@@ -29,10 +29,6 @@ Measured with a 135M model on prose and code: without a mask 0.30 to 0.36; under
 vocabulary 0.3 to 0.6 at every rank, for the better ranks are only passed over where the mask leaves little to choose.
 """
 
-_FREE = tuple(0.25 / (rank + 1) for rank in range(SUCCESSORS))
-_MASKED = (0.6,) + (0.5,) * (SUCCESSORS - 1)
-"""How often guesses were right in replies of a 135M model, by rank; among few legal tokens the rank says little."""
-
 _NONE = -1
 _COLUMN = 64
 

@@ -89,8 +89,7 @@ class LlamaContext:
         if count > 0 and llama_cpp.llama_memory_seq_rm(self._memory, 0, count, -1):
             del self.tokens[count:]
         else:
-            llama_cpp.llama_memory_clear(self._memory, True)
-            self.tokens.clear()
+            self._empty()
         return len(self.tokens)
 
     def abort(self) -> None:
@@ -147,13 +146,17 @@ class LlamaContext:
         self.keep(0)
         return able
 
+    def _empty(self) -> None:
+        llama_cpp.llama_memory_clear(self._memory, True)
+        self.tokens.clear()
+
     def _follow_memory(self, tokens: Sequence[int]) -> None:
         """After an abort whole micro-batches stay in the cache; count them as read.
 
         A memory that is one state is then half overwritten, and llama.cpp cannot remove the batch from it.
         """
         if not self.can_rollback:
-            self.keep(0)
+            self._empty()
             return
         present = llama_cpp.llama_memory_seq_pos_max(self._memory, 0) + 1
         read = max(0, present - len(self.tokens))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.streams import Part
+from engine.llama import library
 from engine.llama.library import AbortFlag, llama_cpp
 from engine.llama.raw import Batch, open_context, raise_status, read_row
 from engine.llama.weights import Weights
@@ -80,6 +81,7 @@ class LlamaStreams:
             )
             starts.append(at)
             at += len(part.tokens)
+        library.forget_errors()
         status = llama_cpp.llama_decode(pointer, self._batch.struct)
         if status != 0:
             for part in parts:

@@ -7,7 +7,8 @@ reply, with one recorded curve (SmolLM2 135M Q4_1, two threads: 6 ms + 3.1 ms a 
 gate is given as well. So two runs give the same figures on any machine. Reading the prompt is the same in all modes
 and left out. Beside it the wall time outside the forwards, and the whole wall time. All greedy, all checked to give
 the same tokens. `full` begins every turn with empty memories; `warm` keeps them through the turns of a task and is
-given the replies to its earlier prompts of the same shape. Tasks marked * follow a recorded transcript.
+given the replies to its earlier prompts of the same shape; `limit` knows the reply beforehand, so it is what drafts of
+this length could bring at best. Tasks marked * follow a recorded transcript.
 """
 
 import argparse
@@ -26,16 +27,17 @@ from tasks import GREEDY, BenchTurn, Task, TranscriptSampler, load_tasks
 from app.models import resolve_model
 from engine.decoding.decoder import Decoder, Round
 from engine.decoding.naive import naive
+from engine.decoding.processor import Bits
 from engine.decoding.sampler import Sampler
 from engine.drafting.cost import CostModel, Gate
 from engine.drafting.drafts import Drafts
-from engine.drafting.source import NoDrafts
+from engine.drafting.source import DraftSource, NoDrafts
 from engine.loading import load_engine
 from engine.protocol import Load
 from engine.turn import Engine
 
 CURVE = CostModel(fixed=0.006, row=0.0031, logit_row=0.002, learning=False)
-MODES = ("naive", "forced", "full", "warm")
+MODES = ("naive", "forced", "full", "warm", "limit")
 CONTEXT = 4096
 
 
@@ -56,6 +58,46 @@ class Tally:
     @property
     def acceptance(self) -> float:
         return self.accepted / self.drafted if self.drafted else 0.0
+
+
+class Foreknowledge:
+    """A source that knows the reply."""
+
+    name = "foreknowledge"
+    wants_topk = False
+
+    def __init__(self, reply: Sequence[int]) -> None:
+        self._reply = reply
+        self._at = 0
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        self._at = 0
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        self._at += len(tokens)
+
+    def observe_topk(self, token: int, successors: Sequence[int]) -> None:
+        pass
+
+    def walk(self) -> "ForeknowingWalk":
+        return ForeknowingWalk(self._reply[self._at :])
+
+    def feedback(self, submitted: int, accepted: int) -> None:
+        pass
+
+
+class ForeknowingWalk:
+    """Guesses the rest of the reply."""
+
+    def __init__(self, rest: Sequence[int]) -> None:
+        self._rest = iter(rest)
+        self._next = next(self._rest, None)
+
+    def guess(self, mask: Bits | None) -> tuple[int, float] | None:
+        return None if self._next is None else (self._next, 1.0)
+
+    def advance(self, token: int) -> None:
+        self._next = next(self._rest, None)
 
 
 def fresh_drafts(engine: Engine) -> Drafts:
@@ -107,9 +149,14 @@ def watched(engine: Engine, prompt: int, tally: Tally) -> Iterator[None]:
 
 
 def run(
-    engine: Engine, task: Task, turn: BenchTurn, mode: str, drafts: Drafts | None, tally: Tally
+    engine: Engine,
+    task: Task,
+    turn: BenchTurn,
+    tally: Tally,
+    source: DraftSource | None,
+    gate: Gate | None = None,
 ) -> list[int]:
-    """Decode one reply from an empty cache; return its tokens."""
+    """Decode one reply from an empty cache, naively if there is no source; return its tokens."""
     request = task.request(turn)
     constraint = None if turn.shape is None else engine.constraint(turn.shape)
     prompt = engine.prompt(request.messages).ids
@@ -129,7 +176,7 @@ def run(
     engine.context.keep(0)
     end_ids, budget = engine.vocabulary.end_ids, request.max_tokens
     with watched(engine, len(prompt), tally):
-        if mode == "naive":
+        if source is None:
             *committed, _ = naive(
                 engine.context, sampler, structure=constraint, end_ids=end_ids, budget=budget
             )
@@ -139,8 +186,8 @@ def run(
                 engine.context,
                 sampler,
                 structure=constraint,
-                source=NoDrafts() if drafts is None else drafts.sources,
-                gate=None if drafts is None else drafts.gate,
+                source=source,
+                gate=gate,
                 end_ids=end_ids,
                 budget=budget,
             )
@@ -159,19 +206,21 @@ def run_task(engine: Engine, task: Task) -> dict[str, Tally]:
     kept = fresh_drafts(engine)
     replies: dict[str, list[list[int]]] = defaultdict(list)
     for turn in task.turns:
-        expected: list[int] | None = None
-        for mode, tally in tallies.items():
-            drafts = {"full": fresh_drafts(engine), "warm": kept}.get(mode)
-            if mode == "warm" and turn.shape is not None:
-                kept.remember(replies[turn.shape.hash])
-            tokens = run(engine, task, turn, mode, drafts, tally)
-            if expected is not None and tokens != expected:
+        reply = run(engine, task, turn, tallies["naive"], None)
+        fresh = fresh_drafts(engine)
+        if turn.shape is not None:
+            kept.remember(replies[turn.shape.hash])
+            replies[turn.shape.hash].append(reply)
+        for mode, source, gate in (
+            ("forced", NoDrafts(), None),
+            ("full", fresh.sources, fresh.gate),
+            ("warm", kept.sources, kept.gate),
+            ("limit", Foreknowledge(reply), Gate(CURVE)),
+        ):
+            tokens = run(engine, task, turn, tallies[mode], source, gate)
+            if tokens != reply:
                 raise SystemExit(f"{task.name}: {mode} differs from naive:\n{engine.vocabulary.text(tokens)}")
-            expected = tokens
-            if mode == "full" and drafts is not None:
-                add_figures(tally, drafts)
-        if turn.shape is not None and expected is not None:
-            replies[turn.shape.hash].append(expected)
+        add_figures(tallies["full"], fresh)
     add_figures(tallies["warm"], kept)
     return tallies
 

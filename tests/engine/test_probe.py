@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +24,7 @@ from engine.llama.context import LlamaContext
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan, matrices, plan
 from engine.probe import LENGTH, Settings, Verdict, judge, keep, probe, recall
-from engine.protocol import Generate, Message
+from engine.protocol import Generate, Load, Message, encode_command
 from engine.worker import Worker
 
 VOCAB = 300
@@ -199,3 +201,29 @@ def test_a_probe_in_a_pause_is_told_and_kept(tmp_path: Path) -> None:
     assert (event["type"], event["exact"]) == ("probed", "exact")
     assert engine.exact == "exact"
     assert recall(tmp_path, Settings.of(EXACT, fingerprint="f", threads=1)) is not None
+
+
+def test_a_worker_verifies_in_its_first_pause_and_the_next_one_knows(tmp_path: Path) -> None:
+    path = write_tiny_model(tmp_path / "tiny.gguf", vocabulary("llama-spm"))
+    (tmp_path / "cache").mkdir()
+    load = Load(model=str(path), threads=1, context=256)
+    ask = Generate(turn=1, messages=(Message(role="user", content="Go."),), max_tokens=1)
+    badges: list[str] = []
+    for last in ("probed", "finished"):
+        with subprocess.Popen(
+            [sys.executable, "-P", "-m", "engine.worker", "--cache", str(tmp_path / "cache")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(encode_command(load) + encode_command(ask))
+            process.stdin.flush()
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["type"] in ("ready", "probed"):
+                    badges.append(event["exact"])
+                if event["type"] == last:
+                    break
+            process.stdin.close()
+    assert badges == ["unverified", "exact", "exact"]

@@ -214,6 +214,20 @@ def test_forced_tokens_take_no_forward_and_no_row() -> None:
     assert model.rows == decoder.figures.choices < 0.2 * len(tokens)
 
 
+def test_a_draft_cut_inside_a_forced_span_leaves_the_rest_of_it_forced() -> None:
+    """The row behind such a draft may not be chosen from: a ban would then leave no legal token at all."""
+    shape = GrammarSpec(
+        kind="regex", text="(yes|no), the city of Paris is here and it stays for ever and a day"
+    )
+    banned = tuple(VOCABULARY.tokenize("y"))
+    sampling = Sampling(banned=banned)
+    for seed in range(6):
+        expected = run_naive(shape, sampling, seed)
+        tokens, finish, decoder, _ = run_loop(shape, sampling, seed, Oracle(expected[0]))
+        assert (tokens, finish) == expected
+        assert decoder.figures.forced == run_loop(shape, sampling, seed)[2].figures.forced
+
+
 def test_forced_tokens_at_the_end_are_left_for_the_next_turn() -> None:
     shape = GrammarSpec(kind="regex", text="(yes|no), the city")
     _, _, decoder, model = run_loop(shape, Sampling(), 2)

@@ -96,6 +96,11 @@ def test_when_a_source_runs_dry_the_next_one_takes_over_where_the_walk_stands() 
     assert (short.heard, long.heard) == ([(2, 2)], [(2, 1)])
 
 
+def test_a_walk_ends_when_it_has_become_too_unlikely() -> None:
+    assert len(draft(Cascade([Scripted("a", always(1, 0.3))]), 16)) == 3
+    assert len(draft(Cascade([Scripted("a", always(1, 0.97))]), 16)) == 16
+
+
 def test_certain_tokens_are_walked_over_and_are_nobodys_guess() -> None:
     source = Scripted("a", always(1, 0.9))
     cascade = Cascade([source])
@@ -123,7 +128,7 @@ def test_a_walk_that_was_cut_is_accounted_for_what_was_submitted() -> None:
 
 
 def test_a_source_hears_of_guesses_that_were_declined_from_the_stream() -> None:
-    source = Scripted("a", lambda at: (10 + at, 0.2))
+    source = Scripted("a", lambda at: (10 + at, 0.5))
     cascade = Cascade([source])
     for stream, verified in (
         ([10], (1, 1)),
