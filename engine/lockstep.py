@@ -67,20 +67,27 @@ def generate(engine: Engine, request: Generate) -> Iterator[Event]:
         yield Failed(kind="model", message=str(error), turn=request.turn)
         return
     written: list[list[int]] = [[] for _ in requests]
+    ended: list[Finished] = []
     for stream, event in lockstep(engine, requests, streams):
         if isinstance(event, Failed):  # the same for all of them
             yield event
             return
         if isinstance(event, Tokens):
             written[stream].extend(token.id for token in event.tokens)
-        if isinstance(event, Finished) and request.verify:
-            verification = verify(
-                engine, requests[stream], seed=event.seed, tokens=written[stream], finish=event.finish
-            )
-            event = replace(event, verification=verification)
         if isinstance(event, Started | PromptRead | Tokens | Notice | Finished):
             event = replace(event, stream=stream)
-        yield event
+        if isinstance(event, Finished) and request.verify:
+            ended.append(event)
+        else:
+            yield event
+    for event in ended:  # replays wait until no stream waits for them
+        tokens = written[event.stream]
+        yield replace(
+            event,
+            verification=verify(
+                engine, requests[event.stream], seed=event.seed, tokens=tokens, finish=event.finish
+            ),
+        )
 
 
 def lockstep(engine: Engine, requests: Sequence[Generate], streams: Streams) -> Iterator[tuple[int, Event]]:

@@ -174,7 +174,7 @@ def ask(
             print(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True))
         elif streams > 1:
             _print_one_of_several(finished, first=not codes)
-        codes.append(_report(finished, verdict, as_json=as_json, stats=stats))
+        codes.append(_report(finished, verdict, as_json=as_json, stats=stats, several=streams > 1))
     if record is not None:
         record.close()
     raise typer.Exit(max(codes) if len(codes) == streams else outcome.code)
@@ -458,20 +458,26 @@ def _print_one_of_several(finished: Finished, *, first: bool) -> None:
         output("\n")
 
 
-def _report(finished: Finished, verdict: "Verdict | None", *, as_json: bool, stats: bool) -> int:
+def _report(
+    finished: Finished, verdict: "Verdict | None", *, as_json: bool, stats: bool, several: bool
+) -> int:
     """Print what belongs behind the reply and return the exit code."""
+
+    def say(sentence: str) -> None:
+        narrate(f"Reply {finished.stream + 1}: {sentence}" if several else sentence)
+
     fits = verdict is None or verdict.fits
     if not as_json and sys.stdout.isatty() and not finished.text.endswith("\n"):
         print()
     if stats:
-        narrate(_figures(finished))
+        say(_figures(finished))
     if finished.verification is not None:
-        narrate(describe_verification(finished.verification))
+        say(describe_verification(finished.verification))
     if finished.finish not in ("stop", "stop_text"):
-        narrate(_endings[finished.finish] + (f" {finished.error}" if finished.error else ""))
+        say(_endings[finished.finish] + (f" {finished.error}" if finished.error else ""))
     if not fits and verdict is not None:
         where = f" at {verdict.where}" if verdict.where else ""
-        narrate(f"The reply does not fit its shape{where}: {verdict.problem}")
+        say(f"The reply does not fit its shape{where}: {verdict.problem}")
     if finished.finish == "cancelled":
         return INTERRUPTED
     return OK if fits and finished.finish in ("stop", "stop_text", "landed") else UNFIT
