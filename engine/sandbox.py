@@ -159,11 +159,22 @@ class _Environment(ImmutableSandboxedEnvironment):
             self.spend()
             _check_arguments(args, kwargs)
             value, *rest = args[1:] if marked else args
+            if name == "join" and isinstance(value, Iterator):
+                value = list(self._measured(value))
+                args = (*args[: -len(rest) - 1], value, *rest)
             if name not in _NO_TEXT:
                 _check_growth(name, value, rest, kwargs)
             return _check_size(function(*args, **kwargs))
 
         return checked
+
+    def _measured(self, items: Iterator[Any]) -> Iterator[Any]:
+        size = 0
+        for item in items:
+            self.spend()
+            size += _text_size(item)
+            _check_total(size)
+            yield item
 
     def _emitted(self, value: Any) -> Any:
         self.spend(_text_size(value))
@@ -266,24 +277,25 @@ def _check_total(size: int) -> None:
 def _check_growth(name: str, value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Refuse a filter or method of a text whose result would be above the limit, before it is built."""
     others = (*args, *kwargs.values())
-    sizes = [other if isinstance(other, int) else _text_size(other) for other in others]
-    largest = max(sizes, default=0)
+    longest = max((_text_size(other) for other in others), default=0)
+    largest = max((other for other in others if isinstance(other, int)), default=0)  # a width
+    largest = max(largest, longest)
     size = _text_size(value)
     text = value if isinstance(value, str) else ""
     if name == "replace":
         old = next(iter(args), kwargs.get("old", kwargs.get("s", "")))
-        size += (text.count(old) if isinstance(old, str) else size) * largest
+        size += (text.count(old) if isinstance(old, str) else size) * longest
     elif name == "join":
         count = len(args[0]) if isinstance(value, str) and args and isinstance(args[0], Sized) else size
-        size = largest + count * size if isinstance(value, str) else size + count * largest
+        size = longest + count * size if isinstance(value, str) else size + count * longest
     elif name in ("format", "format_map"):
-        size += (text.count("%") + text.count("{")) * largest
+        size += (text.count("%") + text.count("{")) * longest
     elif name == "expandtabs":
         size += text.count("\t") * (largest or 8)
     elif name == "indent":
         size += (text.count("\n") + 1) * largest
     elif name in ("wordwrap", "translate"):
-        size += len(text) * max((_text_size(other) for other in others), default=0)
+        size += len(text) * longest
     _check_total(size)
 
 

@@ -1,18 +1,15 @@
 """`stampo ask`: one turn without the interface. Standard output is the reply, standard error the narration.
 
 Goes through the worker process like the interface. Exit codes: 0 the reply ended properly and fits its shape,
-1 it does not, 2 usage or shape error, 3 model error, 130 interrupted.
+1 it does not, 2 usage or shape error (or standard output or the store cannot be written), 3 model error (also
+in the middle of a reply), 130 interrupted, by Ctrl+C or by a reader of standard output that left.
 """
 
 import asyncio
 import json
 import math
-import os
-import signal
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,26 +17,21 @@ import typer
 from pydantic import ValidationError
 
 from app import paths, validation
-from app.client import EngineClient
 from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
-from app.conversation import title
+from app.commands.texts import text_of, text_or_file
+from app.headless import INTERRUPTED, MODEL, OK, UNFIT, Conversation, Outcome
 from app.models import NoModel, resolve_model
-from app.session import CHECKPOINT_S
+from app.record import Record
 from app.shapes import load_shape
-from app.store.store import Store
 from app.store.values import StoreError
-from app.terminal import narrate, printable, refuse, well_formed
-from engine.events import Exited, Failed, Finished, Loading, ModelInfo, Notice, Ready, Started, Token, Tokens
-from engine.protocol import Cancel, Generate, Load, Message, Sampling
+from app.terminal import emit, narrate, printable, refuse, well_formed
+from engine.events import Finished
+from engine.protocol import Generate, Load, Message, Sampling
 from grammars.compile import compile_grammar
 from grammars.spec import GrammarSpec, ShapeError, Whitespace
 
 if TYPE_CHECKING:
     from grammars.check import Verdict
-
-OK, UNFIT, USAGE, MODEL, INTERRUPTED = 0, 1, 2, 3, 130
-
-_FAILED_CODES = {"usage": USAGE, "shape": USAGE, "model": MODEL, "cancelled": INTERRUPTED, "internal": MODEL}
 
 
 def ask(
@@ -95,8 +87,8 @@ def ask(
 ) -> None:
     """Ask once and print the reply.
 
-    Exit codes: 0 the reply ended properly and fits its shape, 1 it does not, 2 usage or shape error,
-    3 model error, 130 interrupted.
+    Exit codes: 0 the reply ended properly and fits its shape, 1 it does not, 2 usage or shape error, or the
+    reply cannot be written, 3 model error, 130 interrupted.
     """
     text = _prompt(prompt)
     shape = _shape(preset, json_schema, regex, lark, choice, whitespace)
@@ -120,14 +112,14 @@ def ask(
         )
         messages = [Message(role="user", content=text, shape=shape if show_shape else None)]
         if system:
-            messages.insert(0, Message(role="system", content=well_formed(system)))
+            messages.insert(0, Message(role="system", content=text_of(system, "--system")))
         request = Generate(
             turn=1,
             messages=tuple(messages),
             shape=shape,
             sampling=sampling,
             max_tokens=max_tokens,
-            stop=tuple(stop or ()),
+            stop=tuple(text_of(text, "--stop") for text in stop or ()),
             speculate=spec,
         )
         load = Load(
@@ -137,101 +129,38 @@ def ask(
         refuse(_option_fault(error))
     if shape is not None:
         validation.warm_up()
-    record = _Record.open(request) if save else None
+    record = _record(request) if save else None
     output = _silent if as_json else _Output()
-    outcome = asyncio.run(_Conversation(load, request, output, record).run())
+    conversation = Conversation(load, request, output, record, log=_log())
+    outcome = asyncio.run(conversation.run())
     verdict = (
         None if shape is None or outcome.finished is None else validation.check(shape, outcome.finished.text)
     )
     if record is not None:
-        record.finish(outcome, None if verdict is None else verdict.fits)
+        record.close(
+            outcome.finished,
+            finish=outcome.finish,
+            error=outcome.error,
+            valid=None if verdict is None else verdict.fits,
+            trace=conversation.trace,
+        )
     raise typer.Exit(_report(outcome, shape, verdict, as_json=as_json, stats=stats))
 
 
-@dataclass(slots=True)
-class _Outcome:
-    """How the turn went; `code` is set when there is no finished reply."""
-
-    code: int = MODEL
-    model: ModelInfo | None = None
-    finished: Finished | None = None
-    trace: tuple[Token, ...] = ()
+def _record(request: Generate) -> Record:
+    try:
+        return Record.open(request)
+    except (StoreError, paths.PathError) as error:
+        refuse(f"The chat cannot be saved: {error}")
 
 
-class _Conversation:
-    """Drives one worker through loading and one turn."""
-
-    def __init__(
-        self, load: Load, request: Generate, output: Callable[[str], None], record: "_Record | None"
-    ) -> None:
-        self._load = load
-        self._request = request
-        self._output = output
-        self._record = record
-        self._trace: list[Token] = []
-        self._interrupted = False
-
-    async def run(self) -> _Outcome:
-        """Return how it went; the worker is gone afterwards."""
-        client = EngineClient()
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, self._interrupt, client)
-        await client.start(log=paths.log_path())
-        client.send(self._load)
-        outcome = _Outcome()
-        progress = _Progress()
-        try:
-            async for event in client.events():
-                match event:
-                    case Loading():
-                        progress.show(f"Loading the model {event.fraction:.0%}")
-                    case Ready():
-                        progress.clear()
-                        outcome.model = event.model
-                        for sentence in event.notices:
-                            narrate(sentence)
-                        if self._record is not None:
-                            self._record.begin(event.model)
-                        client.send(self._request)
-                    case Started():
-                        for sentence in event.notices:
-                            narrate(sentence)
-                    case Tokens():
-                        self._trace.extend(event.tokens)
-                        self._output(event.text)
-                        if self._record is not None:
-                            self._record.grow(event.text, self._trace)
-                    case Notice():
-                        narrate(event.message)
-                    case Finished():
-                        outcome.finished = event
-                        outcome.trace = tuple(self._trace)
-                        break
-                    case Failed():
-                        progress.clear()
-                        outcome.code = _FAILED_CODES[event.kind]
-                        narrate(event.message)
-                        break
-                    case Exited():
-                        progress.clear()
-                        narrate(event.message)
-                        break
-        except BrokenPipeError:  # the reader of standard output has left
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            outcome.code = INTERRUPTED
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            await client.close()
-        if self._interrupted:
-            outcome.code = INTERRUPTED
-        return outcome
-
-    def _interrupt(self, client: EngineClient) -> None:
-        """Stop the turn at the first Ctrl+C; a second one ends at once."""
-        if self._interrupted:
-            os._exit(INTERRUPTED)
-        self._interrupted = True
-        client.send(Cancel())
+def _log() -> Path | None:
+    """Return the engine's log file; without a place for it a reply can be had all the same."""
+    try:
+        return paths.log_path()
+    except paths.PathError as error:
+        narrate(f"The engine's log is not kept: {error}")
+        return None
 
 
 class _Output:
@@ -241,83 +170,11 @@ class _Output:
         self._terminal = sys.stdout.isatty()
 
     def __call__(self, text: str) -> None:
-        sys.stdout.write(printable(text) if self._terminal else text)
-        sys.stdout.flush()
+        emit(printable(text) if self._terminal else text)
 
 
 def _silent(_text: str) -> None:
     """Write nothing: the JSON object comes at the end."""
-
-
-class _Progress:
-    """One line on standard error that replaces itself; nothing where that is no terminal."""
-
-    def __init__(self) -> None:
-        self._shown = False
-
-    def show(self, text: str) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{text}", end="", file=sys.stderr, flush=True)
-            self._shown = True
-
-    def clear(self) -> None:
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-            self._shown = False
-
-
-class _Record:
-    """The chat of this turn among the saved ones: the prompt before the first token, the reply as it grows."""
-
-    def __init__(self, store: Store, chat: int, user: int, request: Generate) -> None:
-        self._store = store
-        self._chat = chat
-        self._user = user
-        self._request = request
-        self._reply: int | None = None
-        self._text = ""
-        self._saved = 0.0
-
-    @classmethod
-    def open(cls, request: Generate) -> "_Record":
-        """Save the prompt. Ends the command if that cannot be done."""
-        *before, message = request.messages
-        try:
-            store = Store(paths.store_path())
-            chat = store.create_chat(title=title(message.content), system=before[0].content if before else "")
-            store.set_shape(
-                chat, request.shape, on=request.shape is not None, shown=message.shape is not None
-            )
-            user = store.add_user(chat, None, message.content, shape=message.shape)
-        except (StoreError, paths.PathError) as error:
-            refuse(f"The chat cannot be saved: {error}")
-        return cls(store, chat, user, request)
-
-    def begin(self, model: ModelInfo) -> None:
-        """Open the reply."""
-        self._reply = self._store.begin_reply(
-            self._chat,
-            self._user,
-            shape=self._request.shape,
-            sampling=self._request.sampling,
-            seed=self._request.sampling.seed,
-            model=model,
-            options={"max_tokens": self._request.max_tokens, "stop": list(self._request.stop)},
-        )
-
-    def grow(self, text: str, trace: list[Token]) -> None:
-        """Take more of the reply; about once a second it is written."""
-        self._text += text
-        if self._reply is not None and time.monotonic() - self._saved >= CHECKPOINT_S:
-            self._saved = time.monotonic()
-            self._store.checkpoint(self._reply, self._text, trace)
-
-    def finish(self, outcome: _Outcome, valid: bool | None) -> None:
-        """Close the reply as it ended, and the store."""
-        if self._reply is not None and outcome.finished is not None:
-            self._store.finish_reply(self._reply, outcome.finished, valid=valid, trace=outcome.trace)
-        self._store.close()
-        narrate(f"Saved as chat {self._chat}.")
 
 
 def _prompt(argument: str) -> str:
@@ -327,6 +184,8 @@ def _prompt(argument: str) -> str:
     text = "\n\n".join(part for part in (argument, piped) if part)
     if not text.strip():
         refuse("The prompt is empty: give one, or pipe a text in.")
+    if well_formed(text) != text:
+        narrate("Bytes of the prompt that are no UTF-8 were replaced.")
     return well_formed(text)
 
 
@@ -356,36 +215,24 @@ def _shape(
         return None
     try:
         if preset is not None:
-            shape = load_shape(preset)
+            shape = load_shape(text_of(preset, "--preset"))
         elif json_schema is not None:
-            shape = GrammarSpec(kind="json_schema", text=_text_or_file(json_schema, "--json-schema"))
+            shape = GrammarSpec(kind="json_schema", text=text_or_file(json_schema, "--json-schema"))
         elif regex is not None:
-            shape = GrammarSpec(kind="regex", text=_text_or_file(regex, "--regex"))
+            shape = GrammarSpec(kind="regex", text=text_or_file(regex, "--regex"))
         elif lark is not None:
-            shape = GrammarSpec(kind="lark", text=_text_or_file(lark, "--lark"))
+            shape = GrammarSpec(kind="lark", text=text_or_file(lark, "--lark"))
         else:
-            shape = GrammarSpec(kind="choice", text=json.dumps(choice, ensure_ascii=False))
+            shape = GrammarSpec(
+                kind="choice",
+                text=json.dumps([text_of(text, "--choice") for text in choice or ()], ensure_ascii=False),
+            )
         if whitespace is not None:
             shape = replace(shape, whitespace=whitespace)
         compile_grammar(shape)
     except ShapeError as error:
         refuse(f"The shape cannot be used: {error}")
     return shape
-
-
-def _text_or_file(value: str, option: str) -> str:
-    """Return the option's text: `@FILE` is read, `@@` is a literal `@`."""
-    if value.startswith("@@"):
-        return value[1:]
-    if not value.startswith("@"):
-        return well_formed(value)
-    path = Path(value[1:]).expanduser()
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        refuse(f"{option}: {path} cannot be read: {(error.strerror or str(error)).lower()}.")
-    except UnicodeDecodeError as error:
-        refuse(f"{option}: {path} is no UTF-8 text (byte {error.start}).")
 
 
 def _biases(given: list[str]) -> tuple[dict[int, float], tuple[int, ...]]:
@@ -414,7 +261,7 @@ def _option_fault(error: ValidationError) -> str:
 
 
 def _report(
-    outcome: _Outcome, shape: GrammarSpec | None, verdict: "Verdict | None", *, as_json: bool, stats: bool
+    outcome: Outcome, shape: GrammarSpec | None, verdict: "Verdict | None", *, as_json: bool, stats: bool
 ) -> int:
     """Print what belongs behind the reply and return the exit code."""
     finished = outcome.finished
@@ -422,9 +269,9 @@ def _report(
         return outcome.code
     fits = verdict is None or verdict.fits
     if as_json:
-        print(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True))
+        emit(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True) + "\n")
     elif sys.stdout.isatty() and not finished.text.endswith("\n"):
-        print()
+        emit("\n")
     if stats:
         narrate(_figures(finished))
     if finished.finish not in ("stop", "stop_text"):
@@ -434,6 +281,8 @@ def _report(
         narrate(f"The reply does not fit its shape{where}: {verdict.problem}")
     if finished.finish == "cancelled":
         return INTERRUPTED
+    if finished.finish == "error":
+        return MODEL
     return OK if fits and finished.finish in ("stop", "stop_text", "landed") else UNFIT
 
 
@@ -448,7 +297,7 @@ _endings = {
 
 
 def _object(
-    outcome: _Outcome, finished: Finished, shape: GrammarSpec | None, verdict: "Verdict | None"
+    outcome: Outcome, finished: Finished, shape: GrammarSpec | None, verdict: "Verdict | None"
 ) -> dict[str, Any]:
     """Return the object that --json prints; its keys stay as they are."""
     model = outcome.model

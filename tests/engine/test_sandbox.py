@@ -66,6 +66,8 @@ def test_what_templates_use_works() -> None:
     assert rendered(tree) == "123"
     assert rendered("{{ [1, none] }}{{ {'a': 1.5} }}{{ true }}") == "[1, None]{'a': 1.5}True"
     assert rendered("{{ 'a-b' | replace('-', '+') }}{{ 'a-b'.replace('-', '') }}") == "a+bab"
+    assert rendered("{{ ('a a a' * 9) | replace(' ', '', 1000000) }}").startswith("aaa")
+    assert rendered("{{ [1, 2] | map('string') | join('+') }}{{ messages | join('', 'role') }}") == "1+2user"
     assert rendered("{{ [1, 2] | join(', ') }}{{ '-'.join(['a', 'b']) }}") == "1, 2a-b"
     assert rendered("{{ '%s %d' | format('a', 2) }}{{ '{}{}'.format(1, 'b') }}{{ '%s' % 3 }}") == "a 21b3"
     assert (
@@ -126,8 +128,10 @@ def test_what_would_lead_out_of_the_sandbox_is_refused(source: str) -> None:
         BIG + "{{ big | replace('x', big) }}",
         BIG + "{{ big | replace('', big) }}",
         BIG + "{{ big.join(big) }}",
-        BIG + "{{ [1] * 1000000 | join(big) }}",
+        BIG + "{{ ([1] * 1000000) | join(big) }}",
         BIG + "{{ big | join(big) }}",
+        BIG + "{{ ([big] * 1000000) | map('string') | join }}",
+        BIG + "{{ ([1] * 50000) | map('string') | join(big) }}",
         BIG + "{{ ('%s' * 1000000) % (big,) }}",
         BIG + "{{ ('%(a)s' * 1000000) % {'a': big} }}",
         BIG + "{{ ('%(a)s' * 1000000) | format(a=big) }}",
