@@ -1,8 +1,9 @@
 """The other end of the worker's pipe: starts the process, sends commands, hands out events.
 
 Knows nothing of chats or screens. Invariants: one client is one process, a restart is a new client; reading
-never waits for the consumer; however the process ends, the consumer gets exactly one `Exited` as the last
-event, and none at all when the end was asked for by `close`; after `close` the process is gone.
+never waits for the consumer; however the process ends, and whatever goes wrong while it is read, the consumer
+gets exactly one `Exited` as the last event, and none at all when the end was asked for by `close`; after
+`close` the process is gone, also one that was still being started.
 """
 
 import asyncio
@@ -70,6 +71,7 @@ class EngineClient:
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._log: Path | None = None
         self._closing = False
+        self._starting = asyncio.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -78,15 +80,16 @@ class EngineClient:
 
     async def start(self, command: Sequence[str] | None = None, log: Path | None = None) -> None:
         """Start the process and begin to read. A program that cannot be started becomes an `Exited` event."""
-        self._log = log
-        try:
-            self._process = await self._spawn(command or worker_command(log, paths.cache_dir()), log)
-        except OSError as error:
-            self._end(f"The engine could not be started: {error}.", None)
-            return
-        if self._closing:  # closed while starting: nobody is left to talk to
-            self._kill()
-        self._pump = asyncio.create_task(self._read(self._process), name="engine-client")
+        async with self._starting:
+            if self._closing:
+                return
+            self._log = log
+            try:
+                self._process = await self._spawn(command or worker_command(log, _cache()), log)
+            except (OSError, ValueError) as error:  # ValueError: a name that no program can have
+                self._end(f"The engine could not be started: {error}.", None)
+                return
+            self._pump = asyncio.create_task(self._read(self._process), name="engine-client")
 
     def send(self, command: Command) -> None:
         """Send a command without waiting. To a process that is gone it is dropped: `Exited` tells of that."""
@@ -100,9 +103,10 @@ class EngineClient:
             yield event
 
     async def close(self) -> None:
-        """End the process: end of input, a second later a kill. Safe to call again and before `start`."""
+        """End the process: end of input, a second later a kill. Safe to call again, before `start` and during it."""
         self._closing = True
-        process = self._process
+        async with self._starting:  # what is being started is waited for, or it would be left behind
+            process = self._process
         if process is None:
             self._queue.put_nowait(None)
             return
@@ -112,8 +116,10 @@ class EngineClient:
             async with asyncio.timeout(CLOSE_S):
                 await process.wait()
         except TimeoutError:
+            pass
+        finally:
             self._kill()
-            await process.wait()
+        await process.wait()
         if self._pump is not None:
             await self._pump
 
@@ -144,6 +150,22 @@ class EngineClient:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Turn lines into events until the end of output, then tell how the process ended."""
         fault = None
+        try:
+            fault = await self._take_lines(process)
+        except Exception as error:
+            # Nobody watches this task: whatever ends it must end the process and be told.
+            fault = f"The engine could not be listened to ({type(error).__name__}: {error}); it was stopped."
+            self._kill()
+            while await process.stdout.read(LINE_LIMIT):
+                pass
+        code = await process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        self._end(fault or f"The engine {_manner(code)}.", code)
+
+    async def _take_lines(self, process: asyncio.subprocess.Process) -> str | None:
+        """Queue the events of the process until the end of its output; return what it did wrong."""
+        fault = None
         greeted = False
         while (line := await self._line(process)).endswith(b"\n"):  # less is the rest of a process that died
             if fault is not None:
@@ -159,10 +181,7 @@ class EngineClient:
                 continue
             if event is not None:
                 self._queue.put_nowait(event)
-        code = await process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-        self._end(fault or f"The engine {_manner(code)}.", code)
+        return fault
 
     async def _line(self, process: asyncio.subprocess.Process) -> bytes:
         """Return the next line, b"" at the end; a line above the limit comes back as what is no message."""
@@ -194,6 +213,14 @@ class EngineClient:
             where = f" Its log is {self._log}." if self._log is not None else ""
             self._queue.put_nowait(Exited(message=message + where, code=code))
         self._queue.put_nowait(None)
+
+
+def _cache() -> Path | None:
+    """Return where the engine may keep what it measured; it works without."""
+    try:
+        return paths.cache_dir()
+    except paths.PathError:
+        return None
 
 
 def _decode(line: bytes) -> Event | None:

@@ -1,5 +1,6 @@
 """The command `stampo`: the interface when called alone, and its commands."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from app.commands.options import (
     ThreadsOption,
 )
 from app.models import NoModel, resolve_model
-from app.terminal import refuse
+from app.terminal import OutputError, emit, narrate, output_error, prepare_streams, refuse
 from engine.protocol import Load
 
 app = typer.Typer(
@@ -37,7 +38,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        print(f"stampo {version('stampo')}")
+        emit(f"stampo {version('stampo')}\n")
         raise typer.Exit
 
 
@@ -57,13 +58,15 @@ def stampo(
     """Open the interface, or run a command."""
     if context.invoked_subcommand is not None:
         return
-    from app.tui.app import run
-
     path: Path | None
     try:
         path = resolve_model(model)
     except NoModel as error:
         refuse(str(error), code=3)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        refuse("The interface needs a terminal; `stampo ask` works without one.")
+    from app.tui.app import run
+
     run(
         Load(
             model=str(path),
@@ -77,5 +80,28 @@ def stampo(
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; what the system refuses on the way ends it with a sentence.
+
+    A place that cannot be used or an output that cannot be written exits with 2, a reader of standard output
+    that has left with 130.
+    """
+    prepare_streams()
+    code: object = 0
+    try:
+        app()
+    except SystemExit as ended:
+        code = ended.code
+    except (OSError, OutputError) as error:
+        code = _refused(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = _refused(output_error(error))
+    sys.exit(code)
+
+
+def _refused(error: OSError | OutputError) -> int:
+    if isinstance(error, OutputError) and not str(error):
+        return 130
+    narrate(getattr(error, "strerror", None) or str(error))
+    return 2

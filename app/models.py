@@ -26,8 +26,21 @@ def starter_model() -> Path | None:
 def resolve_model(given: Path | None) -> Path:
     """Return the model to load. Raises `NoModel`."""
     if given is not None:
-        return given.expanduser()
+        return _given(given)
     starter = starter_model()
     if starter is None:
         raise NoModel(NO_MODEL)
     return starter
+
+
+def _given(path: Path) -> Path:
+    try:
+        path = path.expanduser()
+        str(path).encode()
+    except RuntimeError as error:
+        raise NoModel(f"{path} names no file: there is no such user.") from error
+    except UnicodeEncodeError as error:  # the engine is told the path in UTF-8
+        raise NoModel(
+            f"{path} has bytes that are no UTF-8 in its name; rename the file or link to it."
+        ) from error
+    return path

@@ -66,11 +66,13 @@ def write_private(path: Path, data: bytes, *, replace: bool = False) -> None:
     Raises `FileExistsError` if it exists and `replace` is false, `PathError` if it cannot be written. A
     symbolic link is followed; devices and pipes are refused, since a file cannot take their place.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        raise PathError(f"{path} is not a regular file.")
     try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            raise PathError(f"{path} is not a regular file.")
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:64]}-")  # mode 0600
+    except PathError:
+        raise
     except OSError as error:
         raise PathError(f"{path} cannot be written: {_reason(error)}.") from error
     written = Path(name)
@@ -104,7 +106,10 @@ def _move_to_free_name(source: Path, target: Path) -> None:
 
 def _home() -> Path | None:
     value = os.environ.get("STAMPO_HOME")
-    return Path(value).expanduser().absolute() if value else None
+    try:
+        return Path(value).expanduser().absolute() if value else None
+    except (RuntimeError, OSError) as error:  # no such user; a relative place in a folder that was removed
+        raise PathError(f"STAMPO_HOME={value} names no folder: {_reason(error)}.") from error
 
 
 def _folder(path: Path) -> Path:
@@ -115,5 +120,5 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+def _reason(error: OSError | RuntimeError) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower().rstrip(".")

@@ -1,7 +1,8 @@
 """Keeps one engine process at hand: starts it, loads the model, notices when it goes, starts it again.
 
 Knows nothing of chats or screens. Invariants: at most one process is listened to; every event reaches
-`on_event` once, after the state here has followed it; nothing here waits for the engine except `close`.
+`on_event` once, after the state here has followed it; a fault of any kind, here or in `on_event`, ends in the
+state `gone` and an `Exited`; nothing here waits for the engine except `close`.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.client import EngineClient
+from app.terminal import well_formed
 from engine.events import Event, Exited, Failed, Heartbeat, Loading, Probed, Ready
 from engine.protocol import Cancel, Command, Load
 
@@ -92,7 +94,7 @@ class Supervisor:
         self._drop()
         self.state = "off"
         while self._closing:
-            await asyncio.gather(*self._closing)
+            await asyncio.wait(self._closing)
 
     def _loading(self) -> None:
         self._attempt += 1
@@ -113,12 +115,25 @@ class Supervisor:
         await task
 
     async def _run(self, client: EngineClient) -> None:
-        await client.start(self._command, self._log)
-        client.send(self._load)
-        async for event in client.events():
-            if client is self._client:
-                self._follow(event)
-                self._on_event(event)
+        try:
+            await client.start(self._command, self._log)
+            client.send(self._load)
+            async for event in client.events():
+                self._hear(client, event)
+        except (
+            Exception
+        ) as error:  # of any kind: the person must not wait for what nobody listens to any more
+            if (
+                client is not self._client
+            ):  # the end was told before, and could not be taken: asyncio reports it
+                raise
+            reason = f"The engine was ended by a fault of Stampo ({type(error).__name__}: {error})."
+            self._hear(client, Exited(message=well_formed(reason), code=None))
+
+    def _hear(self, client: EngineClient, event: Event) -> None:
+        if client is self._client:
+            self._follow(event)
+            self._on_event(event)
 
     def _follow(self, event: Event) -> None:
         if isinstance(event, Heartbeat):

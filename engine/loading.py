@@ -17,7 +17,7 @@ from engine.drafting.drafts import Drafts
 from engine.events import ModelInfo, Ready
 from engine.gguf import ModelFileError
 from engine.llama.context import LlamaContext
-from engine.llama.library import physical_cores
+from engine.llama.library import available_memory, physical_cores
 from engine.llama.vocabulary import LlamaVocabulary, VocabularyError
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan, matrices, plan
@@ -75,9 +75,12 @@ def _assemble(
         notices.append(
             f"The context of {length} tokens is longer than the {weights.trained_context} this model was trained for."
         )
+    _refuse_above_memory(weights, length)
     threads = request.threads or physical_cores()
     vocabulary = _vocabulary(weights)
     context = LlamaContext(weights, length=length, threads=threads, numerics=numerics)
+    if request.context is not None and context.length != request.context:
+        notices.append(f"llama.cpp made the context {context.length} tokens long.")
     draft: ModelInfo | None = None
     guesser: DraftModelSource | None = None
     if small is not None and context.can_rollback:
@@ -101,6 +104,16 @@ def _assemble(
         drafts=Drafts(vocabulary.size, draft_model=guesser),
     )
     return engine, _ready(engine, draft, threads, reason, notices)
+
+
+def _refuse_above_memory(weights: Weights, length: int) -> None:
+    """Raise `ModelFileError` if the cache does not fit: the system would end this process, or others."""
+    wanted, available = weights.cache_bytes(length), available_memory()
+    if available is not None and wanted > available:
+        raise ModelFileError(
+            f"{weights.path.name}: a context of {length} tokens takes about {wanted / 1e9:.1f} GB, and "
+            f"{available / 1e9:.1f} GB of memory are free; ask for a smaller one with --context."
+        )
 
 
 def _load_draft(

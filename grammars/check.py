@@ -1,14 +1,17 @@
 """Tell whether a finished reply fits its shape, without the engine's help.
 
 Knows nothing of how the reply was made: JSON goes through `jsonschema` with formats checked, choices are
-compared, and regular expressions and Lark grammars are walked byte by byte, so that no vocabulary has a
-say. Nothing is fetched, and no reply raises.
+compared, and regular expressions (patterns of a schema included) and Lark grammars are walked byte by byte,
+so that no vocabulary has a say. Nothing is fetched, no reply raises, and none can keep a check busy for ever.
 """
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
@@ -24,6 +27,7 @@ from grammars.schema import read_json, step
 from grammars.spec import GrammarSpec, ShapeError
 
 _LONGEST = 10_000_000  # characters
+_SEARCH_S = 2.0  # for one search with `re`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +57,11 @@ def check(spec: GrammarSpec, reply: str) -> Verdict:
             parsed=reply if fits else None,
             problem=None if fits else "the reply is none of the choices",
         )
-    taken, complete = _walk(compile_grammar(spec).text, reply)
+    grammar = compile_grammar(spec).text
+    try:
+        taken, complete = _walk(grammar, reply)
+    except ShapeError as error:  # the grammar is well; this reply takes more than the limits allow
+        return Verdict(fits=False, problem=f"cannot be checked: {_shortened(error.why)}")
     if complete:
         return Verdict(fits=True, parsed=reply)
     ends = taken == len(reply)
@@ -62,13 +70,27 @@ def check(spec: GrammarSpec, reply: str) -> Verdict:
 
 
 def _walk(grammar: str, text: str) -> tuple[int, bool]:
-    """Return how many characters of the text the grammar takes, and whether the text is complete."""
-    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0, limits=LIMITS)
+    """Return how many characters of the text the grammar takes, and whether the text is complete.
+
+    Takes time linear in the text. Raises ShapeError where a limit of llguidance stops the walk.
+    """
+    matcher = _pristine(grammar).deep_copy()
     data = text.encode(errors="surrogatepass")  # a lone surrogate is no UTF-8, so no grammar takes it
     taken = matcher.try_consume_tokens(list(data))
+    if matcher.is_error():
+        raise ShapeError(matcher.get_error().split("\n", 1)[0])
     if taken < len(data):
         return len(data[:taken].decode(errors="ignore")), False
     return len(text), matcher.is_accepting()
+
+
+@lru_cache(maxsize=64)
+def _pristine(grammar: str) -> LLMatcher:
+    """Return a matcher to copy from. Raises ShapeError for a grammar that llguidance refuses."""
+    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0, limits=LIMITS)
+    if matcher.is_error():
+        raise ShapeError(matcher.get_error().split("\n", 1)[0])
+    return matcher
 
 
 def _check_json(schema: Any, reply: str) -> Verdict:
@@ -96,22 +118,78 @@ def _check_json(schema: Any, reply: str) -> Verdict:
 def _validator(schema: Any) -> Validator:
     """Return a validator of the draft that `$schema` names, by default 2020-12, that fetches nothing."""
     draft = validator_for(schema, default=Draft202012Validator)
-    kind = extend(draft, {"pattern": _pattern})
+    kind = extend(
+        draft,
+        {
+            "pattern": _pattern,
+            "patternProperties": _pattern_properties,
+            "additionalProperties": _additional_properties,
+        },
+    )
     return kind(schema, registry=Registry(), format_checker=draft.FORMAT_CHECKER)
 
 
+# The keywords that hold regular expressions. `jsonschema` searches with Python's `re`, which is no JSON Schema:
+# its `$` matches before a last newline, its `\d` any Unicode digit, and it may backtrack for ever.
+
+
 def _pattern(_: Validator, pattern: str, value: Any, __: Any) -> Iterator[ValidationError]:
-    """Search as `jsonschema` does, and where Python does not know the syntax (`\\p{L}`) ask llguidance."""
-    if not isinstance(value, str):
-        return
-    try:
-        found = re.search(pattern, value) is not None
-    except re.error:
-        schema = {"type": "string", "pattern": pattern}
-        grammar = json.dumps({"grammars": [{"json_schema": schema}]})
-        found = _walk(grammar, json.dumps(value, ensure_ascii=False))[1]
-    if not found:
+    if isinstance(value, str) and not _matches(pattern, value):
         yield ValidationError(f"{value!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: dict[str, Any], value: Any, _: Any
+) -> Iterator[ValidationError]:
+    if not isinstance(value, dict):
+        return
+    for pattern, schema in patterns.items():
+        for key, member in value.items():
+            if _matches(pattern, key):
+                yield from validator.descend(member, schema, path=key, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, schema: Any, value: Any, whole: Any) -> Iterator[ValidationError]:
+    if not isinstance(value, dict):
+        return
+    patterns = whole.get("patternProperties", ())
+    for key, member in value.items():
+        if key in whole.get("properties", ()) or any(_matches(pattern, key) for pattern in patterns):
+            continue
+        if schema is False:
+            yield ValidationError(f"{key!r} is no property that the schema allows")
+        else:
+            yield from validator.descend(member, schema, path=key)
+
+
+def _matches(pattern: str, value: str) -> bool:
+    """Tell whether a pattern matches anywhere in a text; `re` is asked only for what llguidance refuses."""
+    grammar = json.dumps({"grammars": [{"json_schema": {"type": "string", "pattern": pattern}}]})
+    try:
+        _pristine(grammar)
+    except ShapeError:
+        return _matches_backtracking(pattern, value)
+    # llguidance takes DEL in a string as an escape only.
+    return _walk(grammar, json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))[1]
+
+
+def _matches_backtracking(pattern: str, value: str) -> bool:
+    """Search with `re` in a process of its own, because a search that backtracks for ever cannot be stopped."""
+    re.compile(pattern)  # raises for what is no pattern
+    script = "import json, re, sys; sys.exit(0 if re.search(*json.load(sys.stdin)) else 9)"
+    try:
+        code = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", script],
+            input=json.dumps([pattern, value]).encode(),
+            timeout=_SEARCH_S,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        ).returncode
+    except subprocess.TimeoutExpired:
+        raise ShapeError(f"searching for {pattern!r} takes too long") from None
+    if code not in (0, 9):
+        raise ShapeError(f"{pattern!r} cannot be searched for")
+    return code == 0
 
 
 def _shortened(message: str) -> str:

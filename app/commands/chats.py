@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from app.commands.kept import open_store
-from app.terminal import narrate, one_line
+from app.terminal import emit, narrate, one_line
 
 app = typer.Typer(help="Look at saved chats.", no_args_is_help=True)
 
@@ -26,4 +26,4 @@ def list_chats(
         narrate("The trash is empty." if trash else "There are no saved chats.")
     for chat in found:
         changed = chat.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-        print(f"{chat.id:>5}  {changed}  {chat.messages:>5}  {one_line(chat.title) or '(no title)'}")
+        emit(f"{chat.id:>5}  {changed}  {chat.messages:>5}  {one_line(chat.title) or '(no title)'}\n")

@@ -5,7 +5,6 @@ With `--probe` the numerics are verified first, in a worker like any chat's.
 
 import asyncio
 import platform
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from app import paths
 from app.client import EngineClient
 from app.commands.options import ModelOption, NumericsOption, ThreadsOption
 from app.models import NoModel, resolve_model
-from app.terminal import narrate, one_line
+from app.terminal import emit, narrate, one_line
 from engine import gguf
 from engine.events import Exited, Failed, Probed, Ready
 from engine.gguf import ModelFileError
@@ -38,31 +37,33 @@ def doctor(
 ) -> None:
     """Show versions, the model, its numerics and why, and the directories.
 
-    Exit codes: 0 all is well, 3 there is no usable model.
+    Exit codes: 0 all is well, 2 a directory cannot be used, 3 there is no usable model.
     """
-    print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
+    _tell(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     for package in _PACKAGES:
-        print(f"{package} {_version(package)}")
-    usable = True
+        _tell(f"{package} {_version(package)}")
+    code = 0
     try:
         path = resolve_model(model)
         if probe:
             asyncio.run(_probe(path, numerics, threads))
         _describe(path, numerics, threads)
     except (NoModel, ModelFileError) as error:
-        usable = False
-        print(f"model: {one_line(str(error))}")
+        code = 3
+        _tell(f"model: {one_line(str(error))}")
     for name, place in (
-        ("chats", paths.store_path()),
-        ("shapes", paths.shapes_dir()),
-        ("settings", paths.config_path()),
-        ("log", paths.log_path()),
-        ("cache", paths.cache_dir()),
+        ("chats", paths.store_path),
+        ("shapes", paths.shapes_dir),
+        ("settings", paths.config_path),
+        ("log", paths.log_path),
+        ("cache", paths.cache_dir),
     ):
-        print(f"{name}: {one_line(str(place))}")
-    if not usable:
-        sys.stdout.flush()
-        raise typer.Exit(3)
+        try:
+            _tell(f"{name}: {one_line(str(place()))}")
+        except paths.PathError as error:
+            code = code or 2
+            _tell(f"{name}: {one_line(str(error))}")
+    raise typer.Exit(code)
 
 
 async def _probe(path: Path, numerics: Numerics, threads: int | None) -> None:
@@ -90,16 +91,20 @@ def _describe(path: Path, numerics: Numerics, threads: int | None) -> None:
 
     header = gguf.read_header(path)
     metadata = header.metadata
-    print(f"model: {one_line(str(path))}")
-    print(f"  name: {one_line(str(metadata.get('general.name', path.stem)))}")
-    print(f"  architecture: {one_line(str(metadata.get('general.architecture', 'unknown')))}")
-    print(f"  chat template: {'yes' if 'tokenizer.chat_template' in metadata else 'no, a plain one is used'}")
+    _tell(f"model: {one_line(str(path))}")
+    _tell(f"  name: {one_line(str(metadata.get('general.name', path.stem)))}")
+    _tell(f"  architecture: {one_line(str(metadata.get('general.architecture', 'unknown')))}")
+    _tell(f"  chat template: {'yes' if 'tokenizer.chat_template' in metadata else 'no, a plain one is used'}")
     chosen = plan(matrices(header), numerics)
     settings = Settings.of(chosen, fingerprint=gguf.fingerprint(path), threads=threads or physical_cores())
     badge, reason = judge(chosen, recall(paths.cache_dir(), settings))
-    print(f"  numerics: {badge}, because {one_line(reason)}")
+    _tell(f"  numerics: {badge}, because {one_line(reason)}")
     if badge == "unverified":
-        print("  `stampo doctor --probe` verifies them, and so does the first pause in a chat.")
+        _tell("  `stampo doctor --probe` verifies them, and so does the first pause in a chat.")
+
+
+def _tell(line: str) -> None:
+    emit(f"{line}\n")
 
 
 def _version(package: str) -> str:

@@ -1,6 +1,5 @@
 """`stampo export`: a chat as a document of the export format, on standard output or in a file."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,7 @@ import typer
 from app.commands.kept import find_chat, open_store
 from app.exchange import dumps, export_chat
 from app.paths import PathError, write_private
-from app.terminal import narrate, refuse
+from app.terminal import emit, narrate, refuse
 
 
 def export(
@@ -24,8 +23,7 @@ def export(
     with open_store() as store:
         text = dumps(export_chat(store, find_chat(store, chat), trace=trace))
     if output is None:
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()
+        emit(text)
         return
     try:
         write_private(output, text.encode(), replace=force)

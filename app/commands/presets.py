@@ -1,15 +1,13 @@
 """`stampo presets`: the shapes that can be picked by name. Standard output is data."""
 
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from app.commands.texts import read_text
 from app.paths import PathError
 from app.shapes import SavedShape, add_shape, remove_shape, saved_shape, saved_shapes
-from app.terminal import json_text, narrate, one_line, refuse
-from grammars.compile import MAX_TEXT
+from app.terminal import emit, json_text, narrate, one_line, refuse
 from grammars.spec import ShapeError
 
 app = typer.Typer(help="Look at saved shapes, add and remove your own.", no_args_is_help=True)
@@ -25,7 +23,7 @@ def list_presets() -> None:
             kind, text = shape.preset.spec().kind, shape.preset.title
         else:
             kind, text = "-", f"cannot be used: {shape.fault}"
-        print(f"{shape.name:<16}  {kind:<11}  {shape.origin:<7}  {one_line(text)}")
+        emit(f"{shape.name:<16}  {kind:<11}  {shape.origin:<7}  {one_line(text)}\n")
 
 
 @app.command()
@@ -33,7 +31,7 @@ def show(name: Name) -> None:
     """Print a shape's file as JSON."""
     shape = _usable(name)
     assert shape.preset is not None
-    print(json_text(shape.preset.model_dump(mode="json", exclude_unset=True)))
+    emit(json_text(shape.preset.model_dump(mode="json", exclude_unset=True)) + "\n")
 
 
 @app.command()
@@ -45,7 +43,7 @@ def add(
     """Save a shape of your own under a name."""
     shadows = any(shape.name == name and shape.origin == "shipped" for shape in saved_shapes())
     try:
-        preset = add_shape(name, _read(file), replace=force)
+        preset = add_shape(name, read_text(file.removeprefix("@")), replace=force)
     except ShapeError as error:
         refuse(f"The shape cannot be used: {error}.")
     except FileExistsError:
@@ -75,22 +73,3 @@ def _usable(name: str) -> SavedShape:
     if shape.preset is None:
         refuse(f"The file of {name} cannot be used: {shape.fault}")
     return shape
-
-
-def _read(argument: str) -> str:
-    """Return what an argument names: a file, with or without `@`, or `-` for standard input."""
-    name = argument.removeprefix("@")
-    try:
-        if name == "-":
-            data = sys.stdin.buffer.read(4 * MAX_TEXT + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(4 * MAX_TEXT + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        refuse(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.")
-    if len(data) > 4 * MAX_TEXT:
-        refuse(f"{name} is too large for a shape.")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        refuse(f"{name} is not UTF-8 text: byte {error.start} cannot be read.")

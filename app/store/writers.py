@@ -8,6 +8,7 @@ not do: they come back. Knows nothing of replies. Invariant: a name is given out
 import os
 import sys
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -34,7 +35,7 @@ class Writer:
     def close(self) -> None:
         """Free the lock and remove its file."""
         os.close(self._descriptor)
-        self._path.unlink(missing_ok=True)
+        _remove(self._path)
 
 
 def is_alive(store: Path, name: str | None) -> bool:
@@ -55,8 +56,13 @@ def is_alive(store: Path, name: str | None) -> bool:
         return True
     finally:
         os.close(descriptor)
-    path.unlink(missing_ok=True)
+    _remove(path)
     return False
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # a folder that became read-only keeps the file, which nobody locks any more
+        path.unlink(missing_ok=True)
 
 
 def _path(store: Path, name: str) -> Path:

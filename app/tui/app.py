@@ -94,6 +94,10 @@ class StampoApp(App[None]):
                 screen.keep_draft()
         self.exit()
 
+    def action_help_quit(self) -> None:
+        """Say which key quits to those who press Ctrl+C."""
+        self.notify("Ctrl+Q quits.", markup=False)
+
     async def on_unmount(self) -> None:
         """Leave no process behind, however the interface ends."""
         await self.session.close()

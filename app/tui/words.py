@@ -3,12 +3,15 @@
 Pure functions from values to text for the screen. Text from outside goes through `printable` or `one_line`.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
+
+from rich.cells import cell_len
 
 from app.live import LiveReply
 from app.supervisor import Supervisor
 from app.terminal import one_line, printable
-from engine.events import Finish
+from engine.events import Exactness, Finish
 from grammars.spec import GrammarSpec
 
 KINDS = {
@@ -27,6 +30,12 @@ _FINISHES: dict[Finish, str] = {
     "loop": "stopped in a loop",
     "context_full": "cut, the context is full",
     "error": "failed",
+}
+
+_EXACTNESS: dict[Exactness, str] = {
+    "exact": "exact",
+    "fast": "fast",
+    "unverified": "exact, not yet checked",
 }
 
 FEW_TOKENS = 8
@@ -57,6 +66,18 @@ def validity_words(valid: bool) -> str:
 def tokens_words(count: int) -> str:
     """Return a number of tokens in words."""
     return f"{count:,} token{'' if count == 1 else 's'}"
+
+
+def numerics_words(exact: Exactness) -> str:
+    """Say whether replies written in one or in several steps are the same to the last bit."""
+    return _EXACTNESS[exact]
+
+
+def share_words(share: float, places: int = 0) -> str:
+    """Return a share of 0 to 1 as per cent; less than all is never written as 100."""
+    digits = 10 ** (places + 2)
+    shown_share = share if share >= 1 else min(round(share * digits), digits - 1) / digits
+    return f"{shown_share:.{places}%}"
 
 
 def speed_words(tokens: int, per_s: float) -> str:
@@ -117,14 +138,21 @@ def engine_trouble(engine: Supervisor) -> tuple[str, str] | None:
     return None
 
 
-def engine_words(engine: Supervisor) -> str:
-    """Say how the engine is while nothing is wrong with it."""
+def engine_words(engine: Supervisor, width: int) -> str:
+    """Say how the engine is while nothing is wrong with it; what matters least goes first where it is narrow."""
     if engine.state == "loading":
-        progress = f"{engine.fraction:4.0%}  {bar(engine.fraction, 10)}"
-        return f"Loading  {progress}  (Escape stops)  {one_line(engine.model_name)}"
+        head, hint = f"Loading  {share_words(engine.fraction):>4}", "(Escape stops)"
+        progress, name = bar(engine.fraction, 10), one_line(engine.model_name)
+        return _widest([(head, progress, hint, name), (head, progress, hint), (head, hint)], width)
     if engine.state == "stopped":
         return "Loading was stopped. Ctrl+R loads the model."
     if engine.ready is None:
         return ""
-    ready = engine.ready
-    return "  ".join((f"Ready  {one_line(ready.model.name)}  {ready.exact} numerics", *ready.notices))
+    notices = [one_line(notice) for notice in engine.ready.notices]
+    return _widest([("Ready", one_line(engine.ready.model.name), *notices), ("Ready", *notices)], width)
+
+
+def _widest(choices: Sequence[Sequence[str]], width: int) -> str:
+    """Return the first choice that fits into a row, else the last."""
+    lines = ["  ".join(choice) for choice in choices]
+    return next((line for line in lines if cell_len(line) <= width), lines[-1])

@@ -206,3 +206,48 @@ async def test_the_worker_has_a_session_of_its_own(start):
     client = await start({})
     await collect(client, Hello)
     assert os.getsid(client.pid) == client.pid
+
+
+async def test_close_waits_for_what_is_still_being_started(monkeypatch):
+    """`close` used to return while the process was being made, which then lived on for a moment."""
+    client = EngineClient()
+    spawned, go_on = asyncio.Event(), asyncio.Event()
+    spawn = client._spawn
+
+    async def slowly(*arguments):
+        process = await spawn(*arguments)
+        spawned.set()
+        await go_on.wait()
+        return process
+
+    monkeypatch.setattr(client, "_spawn", slowly)
+    starting = asyncio.create_task(client.start([sys.executable, "-c", "import time; time.sleep(60)"]))
+    await spawned.wait()
+    closing = asyncio.create_task(client.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    go_on.set()
+    await closing
+    assert client.pid is not None and gone(client.pid)
+    await starting
+    assert [event async for event in client.events()] == []
+
+
+async def test_a_start_after_close_starts_nothing():
+    client = EngineClient()
+    await client.close()
+    await client.start([sys.executable, "-c", "pass"])
+    assert client.pid is None
+
+
+async def test_a_fault_while_listening_ends_the_process_and_is_told():
+    def broken(_seconds: float) -> None:
+        raise RuntimeError("no screen")
+
+    client = EngineClient(on_silence=broken, silence_s=0.1)
+    await client.start([sys.executable, "-c", "import time; time.sleep(60)"])
+    async with asyncio.timeout(10):
+        (event,) = [event async for event in client.events()]
+    assert isinstance(event, Exited) and "no screen" in event.message
+    assert gone(client.pid)
+    await client.close()

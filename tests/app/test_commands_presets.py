@@ -85,9 +85,9 @@ def test_what_is_wrong_is_a_sentence(schema: str, tmp_path: Path) -> None:
     assert "no shape named 'nothing'" in refused("remove", "nothing")
     assert "comes with Stampo" in refused("remove", "city")
     assert "no name for a shape" in refused("add", "../x", schema)
-    assert "No such file" in refused("add", "x", "@/no/such/file")
-    assert "Is a directory" in refused("add", "x", f"@{tmp_path}")
-    assert "not UTF-8" in refused("add", "x", f"@{tmp_path / 'latin'}")
+    assert "no such file" in refused("add", "x", "@/no/such/file")
+    assert "is a directory" in refused("add", "x", f"@{tmp_path}")
+    assert "no UTF-8" in refused("add", "x", f"@{tmp_path / 'latin'}")
     assert "properties.a" in refused("add", "x", f"@{tmp_path / 'bad.json'}")
 
 

@@ -23,6 +23,11 @@ class PlainVocabulary:
     tokenize_fragment = tokenize
 
 
+BIG = "{% set big = 'x' * 1000000 %}"
+# Small in memory, immense as text.
+DOUBLED = "{% set n = namespace(v=[1]) %}{% for i in range(60) %}{% set n.v = [n.v, n.v] %}{% endfor %}"
+
+
 def rendered(source: str, content: str = "Hi") -> str:
     prompt = ChatTemplate(source, PlainVocabulary()).render([PromptMessage(role="user", content=content)])
     return "".join(map(chr, prompt.ids))
@@ -59,6 +64,15 @@ def test_what_templates_use_works() -> None:
     assert rendered("{% for a in 'abcd' if a in 'bd' %}{{ a }}{{ loop.revindex }}{% endfor %}") == "b2d1"
     tree = "{% for n in [[1, [2]], [3]] recursive %}{{ loop(n) if n is iterable else n }}{% endfor %}"
     assert rendered(tree) == "123"
+    assert rendered("{{ [1, none] }}{{ {'a': 1.5} }}{{ true }}") == "[1, None]{'a': 1.5}True"
+    assert rendered("{{ 'a-b' | replace('-', '+') }}{{ 'a-b'.replace('-', '') }}") == "a+bab"
+    assert rendered("{{ ('a a a' * 9) | replace(' ', '', 1000000) }}").startswith("aaa")
+    assert rendered("{{ [1, 2] | map('string') | join('+') }}{{ messages | join('', 'role') }}") == "1+2user"
+    assert rendered("{{ [1, 2] | join(', ') }}{{ '-'.join(['a', 'b']) }}") == "1, 2a-b"
+    assert rendered("{{ '%s %d' | format('a', 2) }}{{ '{}{}'.format(1, 'b') }}{{ '%s' % 3 }}") == "a 21b3"
+    assert (
+        rendered("{{ 'a\nb' | indent(2) }}{{ messages | map(attribute='role') | list }}") == "a\n  b['user']"
+    )
     assert rendered("  {% if true %}\nx\n  {% endif %}\ny\n") == "x\ny"
 
 
@@ -98,6 +112,35 @@ def test_what_would_lead_out_of_the_sandbox_is_refused(source: str) -> None:
         "{% set x %}{% for i in range(99999) %}" + "x" * 1000 + "{% endfor %}{% endset %}",
         "{% macro f(n) %}{{ f(n) }}{% endmacro %}{{ f(1) }}",
         "{% set b = 'x' * 8000000 %}{% set y %}{% for i in range(999) %}{{ b }}{% endfor %}{% endset %}",
+        "{{ [[1]] | tojson(indent=100000000) }}",
+        "{{ [[1]] | tojson(indent='x' * 8000000) }}",
+        "{{ [1, 2] | tojson(separators=('x' * 9000000, ':')) }}",
+        DOUBLED + "{{ n.v | tojson }}",
+        DOUBLED + "{{ n.v }}",
+        DOUBLED + "{{ n.v ~ '' }}",
+        DOUBLED + "{{ n.v | string }}",
+        DOUBLED + "{{ [n.v] | join }}",
+        DOUBLED + "{{ [n.v] | map('upper') | list }}",
+        DOUBLED + "{{ '%s' % (n.v,) }}",
+        DOUBLED + "{{ '{}'.format(n.v) }}",
+        "{% set n = namespace() %}{% for i in range(60) %}{% set n.a = namespace(b=n.a, c=n.a) %}{% endfor %}{{ n }}",
+        BIG + "{{ big.replace('x', big) }}",
+        BIG + "{{ big | replace('x', big) }}",
+        BIG + "{{ big | replace('', big) }}",
+        BIG + "{{ big.join(big) }}",
+        BIG + "{{ ([1] * 1000000) | join(big) }}",
+        BIG + "{{ big | join(big) }}",
+        BIG + "{{ ([big] * 1000000) | map('string') | join }}",
+        BIG + "{{ ([1] * 50000) | map('string') | join(big) }}",
+        BIG + "{{ ('%s' * 1000000) % (big,) }}",
+        BIG + "{{ ('%(a)s' * 1000000) % {'a': big} }}",
+        BIG + "{{ ('%(a)s' * 1000000) | format(a=big) }}",
+        BIG + "{{ ('{0}' * 1000000).format(big) }}",
+        BIG + "{{ ('\\t' * 1000000).expandtabs(1000000) }}",
+        BIG + "{{ ('\\n' * 1000000) | indent(big) }}",
+        BIG + "{{ big | wordwrap(1, wrapstring=big) }}",
+        BIG + "{{ big.translate({120: big}) }}",
+        "{{ lipsum(100000) }}",
     ],
 )
 def test_what_would_fill_the_memory_is_refused_at_once(source: str) -> None:

@@ -159,3 +159,51 @@ def test_huge_replies_get_a_verdict(kind, text):
 def test_no_reply_raises(kind, text, reply):
     found = verdict(kind, text, reply)
     assert found.fits is (found.problem is None)
+
+
+def fits(schema, value):
+    return verdict("json_schema", schema, json.dumps(value)).fits
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "found"),
+    [
+        ("b", "abc", True),  # a pattern may match anywhere
+        ("^b", "abc", False),
+        ("^a$", "a", True),
+        ("^a$", "a\n", False),  # Python's `$` also matches before a last newline
+        (r"^\d$", "٣", False),  # Python's `\d` takes every Unicode digit
+        (r"^\w$", "é", False),
+        ("^[\\s\\S]*$", '\0\t"\\/\x7f\u2028😀', True),
+        ("^(a+)+$", "a" * 5000 + "!", False),  # Python's search would not end
+        ("(?=.*b)a", "ab", True),  # llguidance refuses look-around
+        ("(?=.*b)a", "a", False),
+    ],
+)
+def test_patterns_are_json_schemas_and_not_pythons(pattern, value, found):
+    assert fits({"type": "string", "pattern": pattern}, value) is found
+    assert fits({"patternProperties": {pattern: False}}, {value: 1}) is not found
+    closed = {"patternProperties": {pattern: True}, "properties": {"x": {}}, "additionalProperties": False}
+    assert fits(closed, {"x": 2, value: 1}) is found
+
+
+def test_additional_properties_are_checked_and_named():
+    schema = {"properties": {"a": {}}, "additionalProperties": {"type": "integer"}}
+    assert fits(schema, {"a": "x", "b": 1})
+    assert verdict("json_schema", schema, '{"b": "x"}').where == "$.b"
+    closed = {"properties": {"a": {}}, "additionalProperties": False}
+    assert "'b'" in verdict("json_schema", closed, '{"a": 1, "b": 2}').problem
+
+
+def test_a_search_that_does_not_end_is_given_up(monkeypatch):
+    monkeypatch.setattr("grammars.check._SEARCH_S", 0.2)
+    found = verdict("json_schema", {"pattern": "^(?=a)(a+)+$"}, json.dumps("a" * 60 + "!"))
+    assert not found.fits
+    assert "too long" in found.problem
+
+
+@given(text=st.text(max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_every_text_can_be_searched(text):
+    assert fits({"pattern": "^[\\s\\S]*$"}, text)
+    assert fits({"pattern": "x"}, text) is ("x" in text)

@@ -20,6 +20,7 @@ from app.shapes import SavedShape
 from app.terminal import one_line
 from app.tui.pretty import pretty_json
 from app.tui.widgets.plain_fields import PlainInput
+from app.tui.widgets.plain_list import PlainList
 from app.tui.words import KINDS, shown
 from grammars.spec import GrammarSpec
 
@@ -58,7 +59,7 @@ class ShapePicker(ModalScreen[Picked | None]):
             yield Static("Shape of the next reply", markup=False, classes="heading")
             yield PlainInput(placeholder="Type to filter", compact=True)
             with Horizontal(classes="panes"):
-                yield OptionList(markup=False, compact=True)
+                yield PlainList()
                 with VerticalScroll(classes="preview", can_focus=False):
                     yield Static(markup=False)
             yield Static("Enter takes it, Escape changes nothing", markup=False, classes="hint")
@@ -119,9 +120,12 @@ class ShapePicker(ModalScreen[Picked | None]):
 
     def _list(self, words: str) -> None:
         needles = words.lower().split()
-        found = [saved for saved in self._shapes if all(needle in _searched(saved) for needle in needles)]
-        found.sort(key=lambda saved: not any(needle in saved.name for needle in needles))  # names first
-        self._listed = found if needles else [None, *found]
+        everything = [None, *self._shapes]
+        self._listed = [
+            saved for saved in everything if all(needle in _searched(saved) for needle in needles)
+        ]
+        if needles:  # names first
+            self._listed.sort(key=lambda saved: not any(needle in _name(saved) for needle in needles))
         places = [place for place, saved in enumerate(self._listed) if self._is_current(saved)]
         options = self.query_one(OptionList)
         options.set_options([_option(saved, self._is_current(saved)) for saved in self._listed])
@@ -136,7 +140,13 @@ class ShapePicker(ModalScreen[Picked | None]):
         return saved.preset.spec() == self._current
 
 
-def _searched(saved: SavedShape) -> str:
+def _name(saved: SavedShape | None) -> str:
+    return "none" if saved is None else saved.name
+
+
+def _searched(saved: SavedShape | None) -> str:
+    if saved is None:
+        return "none  no shape  free text"
     preset = saved.preset
     if preset is None:
         return saved.name

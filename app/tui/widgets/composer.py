@@ -1,6 +1,7 @@
 """Where the next message is typed. Enter sends, Ctrl+J or Shift+Enter breaks the line.
 
-Knows nothing of chats.
+Knows nothing of chats. Keys are taken strictly in their order: what is typed after a key that empties the field
+stands in the empty field, however fast it comes.
 """
 
 from typing import ClassVar
@@ -15,6 +16,8 @@ from app.tui.widgets.plain_fields import PlainArea
 
 _PROMPT = "Write a message"
 _NEWLINE_KEYS = ("ctrl+j", "shift+enter", "alt+enter")
+# Left to the screen this would run when the keys after it are already in the old text.
+_RUN_IN_ORDER = {"ctrl+n": "screen.new_chat"}
 
 
 class Composer(PlainArea):
@@ -35,6 +38,10 @@ class Composer(PlainArea):
     def __init__(self, **options: str) -> None:
         super().__init__(placeholder=_PROMPT, highlight_cursor_line=False, compact=True, **options)
 
+    def drop(self, sent: str) -> None:
+        """Take away what was sent; what was typed since stays."""
+        self.set_text(self.text.removeprefix(sent))
+
     def suggest(self, example: str) -> None:
         """Show an example while nothing is written; an empty one takes it away."""
         self.placeholder = Content(one_line(f"{_PROMPT}, for example: {example}" if example else _PROMPT))
@@ -48,5 +55,9 @@ class Composer(PlainArea):
             event.stop()
             event.prevent_default()
             self._replace_via_keyboard("\n", *self.selection)
+        elif event.key in _RUN_IN_ORDER:
+            event.stop()
+            event.prevent_default()
+            await self.run_action(_RUN_IN_ORDER[event.key])
         else:
             await super()._on_key(event)

@@ -10,7 +10,15 @@ from textual.widgets import Static
 
 from app.live import LiveReply
 from app.terminal import one_line
-from app.tui.words import bar, finish_words, phase_words, shape_name, sparkline
+from app.tui.words import (
+    bar,
+    finish_words,
+    numerics_words,
+    phase_words,
+    shape_name,
+    share_words,
+    sparkline,
+)
 from engine.events import Ready
 
 _LABEL = 12
@@ -22,12 +30,14 @@ class LivePanel(Static):
     def __init__(self, **options: str) -> None:
         super().__init__(markup=False, **options)
 
-    def show(self, ready: Ready | None, live: LiveReply | None) -> None:
-        """Show the loaded model and the reply being written, or the last one."""
+    def show(self, ready: Ready | None, live: LiveReply | None, elsewhere: str = "") -> None:
+        """Show the loaded model and the reply being written, or the last one.
+
+        `elsewhere` is the title of the reply's chat when another one is open.
+        """
         width = max(16, self.content_size.width or 32)
-        self.update(
-            Content("\n").join([*_reply(live, width), Content(""), *_model(ready, live, width)]), layout=False
-        )
+        lines = [*_reply(live, elsewhere, width), Content(""), *_model(ready, live, width)]
+        self.update(Content("\n").join(lines), layout=False)
 
 
 def _pair(label: str, value: str, note: str = "") -> Content:
@@ -50,16 +60,18 @@ def _model(ready: Ready | None, live: LiveReply | None, width: int) -> list[Cont
         Content(one_line(model.name)),
         _pair("kind", one_line(model.architecture), f"{_count(model.parameters)} parameters"),
         _pair("weights", one_line(model.quantization), f"{model.size_bytes / 1e6:,.0f} MB"),
-        _pair("numerics", ready.exact),
+        _pair("numerics", numerics_words(ready.exact)),
         _pair("context", f"{used:,} of {ready.context:,}"),
         _bar("", used / ready.context, width),
     ]
 
 
-def _reply(live: LiveReply | None, width: int) -> list[Content]:
+def _reply(live: LiveReply | None, elsewhere: str, width: int) -> list[Content]:
     lines = [Content.styled("REPLY", "bold")]
     if live is None:
         return [*lines, Content.styled("Figures appear here while a reply is written.", "dim")]
+    if elsewhere:
+        lines.append(Content(f"of another chat: {one_line(elsewhere)}").truncate(width, ellipsis=True))
     lines.append(_pair("shape", shape_name(live.shape) if live.shape else "none"))
     lines.append(_pair("state", finish_words(live.finish) if live.phase == "done" else phase_words(live)))
     if live.prompt_tokens:
@@ -69,7 +81,7 @@ def _reply(live: LiveReply | None, width: int) -> list[Content]:
     lines.append(_pair("tokens", f"{total:,}"))
     for label, count in (("forced", live.forced), ("accepted", live.accepted), ("sampled", live.sampled)):
         share = count / total if total else 0.0
-        lines.append(_bar(f"  {label}", share, width, f"{count:,}".ljust(6) + f"{share:>4.0%}  "))
+        lines.append(_bar(f"  {label}", share, width, f"{count:,}".ljust(6) + f"{share_words(share):>4}  "))
     lines.extend(_masked(live, width))
     if live.forwards:
         lines.append(_pair("speed", f"{live.tokens_per_s:.1f}", "tokens a second"))
@@ -80,13 +92,15 @@ def _reply(live: LiveReply | None, width: int) -> list[Content]:
 
 
 def _masked(live: LiveReply, width: int) -> list[Content]:
-    """Masked tokens at the last free choice, and the run of them."""
-    if live.masked_share is None:
+    """Masked tokens at the last free choice, of a finished reply their mean, and the run of them."""
+    if not live.masked:
         return [_pair("masked", "none" if live.shape is None or live.phase == "done" else "")]
-    heights = [_height(masked, live.vocab_size) for masked in live.masked[-width:]]
-    share = f"{live.masked_share:.2%} of all"
+    done = live.phase == "done"
+    masked = sum(live.masked) / len(live.masked) if done else live.masked[-1]
+    heights = [_height(count, live.vocab_size) for count in live.masked[-width:]]
+    share = f"{share_words(masked / live.vocab_size, 2)} of all"
     return [
-        _pair("masked", f"{live.masked[-1]:,}", share),
+        _pair("masked mean" if done else "masked now", f"{masked:,.0f}", share),
         Content.styled(sparkline(heights, width), "$accent"),
     ]
 

@@ -1,7 +1,7 @@
 """Text fields that are safe to paste into.
 
 What is pasted is cleaned at this border, because these fields write their characters to the terminal as they
-are.
+are. Many terminals, tmux among them, send the line breaks of a paste as carriage returns.
 """
 
 from textual import events
@@ -16,7 +16,7 @@ class PlainArea(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()  # or the base class would take the event once more, uncleaned
-        await super()._on_paste(events.Paste(printable(event.text)))
+        await super()._on_paste(events.Paste(printable(_with_newlines(event.text))))
 
     def set_text(self, text: str) -> None:
         """Replace the whole text and put the cursor at its end."""
@@ -30,4 +30,10 @@ class PlainInput(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        super()._on_paste(events.Paste(one_line(event.text.strip())))
+        lines = _with_newlines(event.text).split("\n")
+        super()._on_paste(events.Paste(one_line(" ".join(filter(None, map(str.strip, lines))))))
+
+
+def _with_newlines(text: str) -> str:
+    """Return a pasted text with every line break as a newline."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

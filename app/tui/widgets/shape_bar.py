@@ -13,8 +13,11 @@ from grammars.spec import GrammarSpec
 class ShapeBar(Line):
     """Tells what the next reply is poured into."""
 
-    def show(self, shape: GrammarSpec | None, *, on: bool, told: bool) -> None:
-        """Show the shape of the next reply; `told` says that the model reads it with the message."""
+    def show(self, shape: GrammarSpec | None, *, on: bool, told: bool, system: bool) -> None:
+        """Show the shape of the next reply.
+
+        `told` says that the model reads it with the message, `system` that the chat has a system prompt.
+        """
         if shape is None:
             parts = [("Shape  ", "dim"), ("none", "bold"), ("  the reply is free text", "dim")]
         else:
@@ -22,4 +25,6 @@ class ShapeBar(Line):
             state = "shown to the model" if told else "hidden from the model"
             note = f"  {KINDS[shape.kind]}, {state}" if on else "  switched off, the reply is free text"
             parts = [("Shape  ", "dim"), name, (note, "dim")]
+        if system:
+            parts.insert(2, ("  + system prompt", "bold"))
         self.put(Content.assemble(*parts))

@@ -38,7 +38,7 @@ class Transcript(VerticalScroll):
     def __init__(self, **options: str) -> None:
         super().__init__(**options)
         self._older: list[StoredMessage] = []
-        self._count = 0
+        self._ids: list[int] = []
         self._system = ""
         self._growing = False
         self._live: LiveView | None = None
@@ -51,7 +51,7 @@ class Transcript(VerticalScroll):
     async def show(self, messages: Sequence[StoredMessage], system: str = "") -> None:
         """Replace everything by a chat's messages."""
         self._live = None
-        self._count = len(messages)
+        self._ids = [message.id for message in messages]
         self._system = system
         self._older = list(messages[:-PAGE])
         await self.remove_children()
@@ -62,9 +62,15 @@ class Transcript(VerticalScroll):
         self.anchor()
 
     async def catch_up(self, messages: Sequence[StoredMessage]) -> None:
-        """Append the messages that are new; the first takes the place of a reply that was being written."""
-        for message in messages[self._count :]:
-            self._count += 1
+        """Append the messages that are new; the first takes the place of a reply that was being written.
+
+        Messages that are gone, because the engine refused them, are shown no more.
+        """
+        count = len(self._ids)
+        if [message.id for message in messages[:count]] != self._ids:
+            await self.show(messages, self._system)
+        for message in messages[len(self._ids) :]:
+            self._ids.append(message.id)
             if message.reply is not None and self._live is not None:
                 await self._end(message)
             else:

@@ -1,0 +1,44 @@
+"""Texts that options and arguments carry: themselves, or in a file. What is no text ends the command."""
+
+import sys
+from pathlib import Path
+
+from app.terminal import refuse, well_formed
+from grammars.compile import MAX_TEXT
+
+MAX_BYTES = 4 * MAX_TEXT
+
+
+def text_of(value: str, option: str) -> str:
+    """Return an option's value. Bytes that are no UTF-8 end the command: nothing could mean or match them."""
+    if well_formed(value) != value:
+        refuse(f"{option}: {value!r} is no UTF-8 text.")
+    return value
+
+
+def text_or_file(value: str, option: str) -> str:
+    """Return an option's text: `@FILE` is read, `@@` is a literal `@`."""
+    if value.startswith("@@"):
+        return text_of(value[1:], option)
+    if value.startswith("@"):
+        return read_text(value[1:], f"{option}: ")
+    return text_of(value, option)
+
+
+def read_text(name: str, said_before: str = "") -> str:
+    """Return the text of a file, or of standard input for `-`; a byte order mark is left out."""
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with Path(name).expanduser().open("rb") as file:
+                data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no such user
+        reason = getattr(error, "strerror", None) or str(error)
+        refuse(f"{said_before}{name} cannot be read: {reason.lower().rstrip('.')}.")
+    if len(data) > MAX_BYTES:
+        refuse(f"{said_before}{name} is too large for a shape.")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        refuse(f"{said_before}{name} is no UTF-8 text (byte {error.start}).")

@@ -1,0 +1,23 @@
+"""A list of options whose ends are ends: going up from the first entry stays there, as does down from the last.
+
+Knows nothing of what is listed.
+"""
+
+from textual.widgets import OptionList
+
+
+class PlainList(OptionList):
+    """An option list that does not go round; texts are no markup."""
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(markup=False, compact=True, **options)
+
+    def action_cursor_up(self) -> None:
+        """Go up, unless this is the first entry."""
+        if self.highlighted != 0:
+            super().action_cursor_up()
+
+    def action_cursor_down(self) -> None:
+        """Go down, unless this is the last entry."""
+        if self.highlighted != self.option_count - 1:
+            super().action_cursor_down()
