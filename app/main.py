@@ -1,7 +1,6 @@
 """The command `stampo`: the interface when called alone, and its commands."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -57,10 +56,11 @@ def stampo(
 ) -> None:
     """Open the interface, or run a command."""
     if context.invoked_subcommand is not None:
+        _refuse_misplaced(context)
         return
-    path: Path | None
     try:
         path = resolve_model(model)
+        draft = None if draft_model is None else str(resolve_model(draft_model))
     except NoModel as error:
         refuse(str(error), code=3)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -70,13 +70,21 @@ def stampo(
     run(
         Load(
             model=str(path),
-            draft_model=None if draft_model is None else str(draft_model.expanduser()),
+            draft_model=draft,
             context=context_length,
             threads=threads,
             gpu_layers=gpu_layers,
             numerics=numerics,
         )
     )
+
+
+def _refuse_misplaced(context: typer.Context) -> None:
+    """Refuse options that stand in front of a command, where they would be for the interface and do nothing."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            refuse(f"{parameter.opts[0]} belongs behind `{context.invoked_subcommand}`.")
 
 
 def main() -> None:
