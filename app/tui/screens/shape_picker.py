@@ -121,7 +121,9 @@ class ShapePicker(ModalScreen[Picked | None]):
     def _list(self, words: str) -> None:
         needles = words.lower().split()
         everything = [None, *self._shapes]
-        self._listed = [saved for saved in everything if all(needle in _searched(saved) for needle in needles)]
+        self._listed = [
+            saved for saved in everything if all(needle in _searched(saved) for needle in needles)
+        ]
         if needles:  # names first
             self._listed.sort(key=lambda saved: not any(needle in _name(saved) for needle in needles))
         places = [place for place, saved in enumerate(self._listed) if self._is_current(saved)]
