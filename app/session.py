@@ -2,8 +2,9 @@
 
 Knows no screen: an interface calls its methods, reads its state and compares `revision`. Invariants: the
 prompt is in the store before the engine is asked; one reply at a time; a reply is checkpointed about once a
-second and ends in the store exactly once, whatever happens to the engine; a fault of the store never stops
-the reply on the screen.
+second and ends in the store exactly once, whatever happens to the engine; a message that the engine refused
+before reading it is back in the draft and not in the path; a fault of the store never stops the reply on the
+screen.
 """
 
 import itertools
@@ -25,6 +26,13 @@ from engine.protocol import Generate, Sampling
 from grammars.spec import GrammarSpec, ShapeError
 
 CHECKPOINT_S = 1.0
+SLOW_STOP_S = 1.0
+
+_NOT_RUNNING = {
+    "gone": "The engine is not running; Ctrl+R starts it.",
+    "failed": "The model could not be loaded; Ctrl+R tries again.",
+    "stopped": "Loading was stopped; Ctrl+R loads the model.",
+}
 
 
 class RefusedError(Exception):
@@ -32,7 +40,10 @@ class RefusedError(Exception):
 
 
 class Session:
-    """The state of one interface. `trouble` is the last thing that went wrong, as a sentence, or empty."""
+    """The state of one interface.
+
+    `trouble` is the last thing that went wrong with the open chat, as a sentence, or empty.
+    """
 
     def __init__(
         self,
@@ -56,6 +67,9 @@ class Session:
         self._remember = remember
         self._clock = clock
         self._saved_at = 0.0
+        self._stopped_at = 0.0
+        self._live_title = ""
+        self._returned = ""
         self._turn = 0
         self.chat, self.path = self._first_chat()
 
@@ -71,18 +85,40 @@ class Session:
         """The reply being written, if it belongs to the open chat."""
         return self.live if self.busy and self.live is not None and self.live.chat == self.chat.id else None
 
+    @property
+    def elsewhere(self) -> str:
+        """The title of the chat that the current or last reply belongs to, if another chat is open."""
+        return self._live_title if self.live is not None and self.live.chat != self.chat.id else ""
+
+    @property
+    def stop_is_slow(self) -> bool:
+        """True when a reply was told to stop a while ago and did not."""
+        stopping = self.busy and self.live is not None and self.live.stopping
+        return stopping and self._clock() - self._stopped_at >= SLOW_STOP_S
+
+    def told_in_path(self, trouble: str) -> bool:
+        """Tell whether the open chat's last reply says itself that this went wrong."""
+        reply = self.path[-1].reply if self.path else None
+        return reply is not None and reply.finish == "error" and reply.error == trouble
+
     def chats(self) -> list[ChatSummary]:
-        """Return the chats that hold something, and the open one."""
-        return [chat for chat in self.store.chats() if chat.id == self.chat.id or not self._is_blank(chat)]
+        """Return the chats that hold something, and the open one; those without a message with their drafts."""
+        chats = [
+            summary if summary.messages or summary.title else self.store.chat(summary.id)
+            for summary in self.store.chats()
+        ]
+        return [chat for chat in chats if chat.id == self.chat.id or not _is_blank(chat)]
 
     def open(self, chat_id: int) -> None:
         """Open a chat; a reply of another one goes on being written."""
         self.chat = self.store.chat(chat_id)
+        self.trouble = self._returned = ""
         self._read_path()
 
     def new_chat(self) -> None:
         """Open an empty chat, an unused one if there is any."""
-        blank = next((chat.id for chat in self.store.chats() if self._is_blank(chat)), None)
+        empty = (self.store.chat(chat.id) for chat in self.store.chats() if not chat.messages)
+        blank = next((chat.id for chat in empty if _is_blank(chat)), None)
         self.open(self.store.create_chat() if blank is None else blank)
 
     def set_draft(self, text: str) -> None:
@@ -91,6 +127,11 @@ class Session:
         if text != self.chat.draft:
             self.store.set_draft(self.chat.id, text)
             self._read_chat()
+
+    def take_returned(self) -> str:
+        """Return a message of the open chat that was refused, once; it belongs into the field it came from."""
+        text, self._returned = self._returned, ""
+        return text
 
     def set_system(self, text: str) -> None:
         """Set the system prompt of the open chat."""
@@ -112,7 +153,12 @@ class Session:
         self._set_shape(self.chat.shape, on=self.chat.shape_on, shown=not self.chat.shape_shown)
 
     def export(self) -> Path:
-        """Write the open chat into the current folder, else into the data folder; return where."""
+        """Write the open chat into the current folder, else into the data folder; return where.
+
+        Raises `RefusedError` for a chat without a message.
+        """
+        if not self.chat.messages:
+            raise RefusedError("There is nothing to export yet.")
         text = dumps(export_chat(self.store, self.chat.id)).encode()
         name = re.sub(r"[^\w-]+", "-", self.chat.title)[:40].strip("-").lower() or f"chat-{self.chat.id}"
         try:
@@ -127,9 +173,11 @@ class Session:
         if not text.strip():
             raise RefusedError("Write something first.")
         if self.busy:
-            raise RefusedError("A reply is being written. Escape stops it.")
+            where = f" in the chat “{self.elsewhere}”" if self.elsewhere else ""
+            raise RefusedError(f"A reply is being written{where}. Escape stops it.")
         if self.engine.state != "ready" or self.engine.ready is None:
-            raise RefusedError("The model is not loaded yet; your text stays here.")
+            reason = _NOT_RUNNING.get(self.engine.state)
+            raise RefusedError(reason or "The model is not loaded yet; your text stays here.")
         text = well_formed(text)
         chat, model = self.chat, self.engine.ready.model
         shape = chat.shape if chat.shape_on else None
@@ -156,6 +204,7 @@ class Session:
         self._saved_at = self._clock()
         self._read_chat()
         self._read_path()
+        self._live_title = self.chat.title
         self.engine.send(
             Generate(
                 turn=self._turn,
@@ -178,6 +227,8 @@ class Session:
     def stop(self) -> bool:
         """Stop what runs; return whether there was anything to stop."""
         if self.busy and self.live is not None:
+            if not self.live.stopping:
+                self._stopped_at = self._clock()
             self.live.stopping = True
         elif self.engine.state != "loading":
             return False
@@ -209,13 +260,6 @@ class Session:
         if chat.messages and not chat.draft:
             chat = self.store.chat(self.store.create_chat())
         return chat, self.store.path(chat.id)
-
-    def _is_blank(self, summary: ChatSummary) -> bool:
-        """Tell whether nothing was ever put into a chat."""
-        if summary.messages or summary.title:
-            return False
-        chat = self.store.chat(summary.id)
-        return not (chat.draft or chat.system or chat.shape)
 
     def _set_shape(self, shape: GrammarSpec | None, *, on: bool, shown: bool) -> None:
         self.store.set_shape(self.chat.id, shape, on=on, shown=shown)
@@ -261,15 +305,32 @@ class Session:
         if isinstance(event, Finished):
             valid = self._fits(live.shape, event.text) if live.shape is not None else None
             self._keep(lambda: self.store.finish_reply(live.reply, event, valid=valid, trace=live.tokens))
+        elif isinstance(event, Failed) and event.kind in ("usage", "shape", "model") and live.seed is None:
+            self._keep(lambda: self._take_back(live))  # it never started: nothing was read
         else:
             self._keep(lambda: self.store.checkpoint(live.reply, live.text, live.tokens))
             error = live.error if live.finish == "error" and live.error else ""
             self._keep(lambda: self.store.abandon_reply(live.reply, finish=live.finish, error=error))
         if live.error and live.finish == "error":
-            self.trouble = live.error
+            error = live.error.replace("ask for a larger context", "start Stampo with --context N")
+            self.trouble = f"In the chat “{self.elsewhere}”: {error}" if self.elsewhere else error
         self._keep(self._read_chat)
         if live.chat == self.chat.id:
             self._keep(self._read_path)
+
+    def _take_back(self, live: LiveReply) -> None:
+        """Put a message and its reply into the trash, and its text in front of the chat's draft."""
+        self.store.abandon_reply(live.reply, finish="error", error=live.error or "")
+        user = self.store.message(self.store.message(live.reply).parent)
+        self.store.trash_message(live.reply)
+        self.store.trash_message(user.id)
+        self.store.set_leaf(live.chat, user.parent)
+        chat = self.store.chat(live.chat)
+        if user.parent is None and chat.title == title(user.content):
+            self.store.rename_chat(live.chat, "")
+        self.store.set_draft(live.chat, "\n\n".join(filter(None, (user.content, chat.draft))))
+        if live.chat == self.chat.id:
+            self._returned = user.content
 
     def _fits(self, shape: GrammarSpec, text: str) -> bool | None:
         """Tell whether a reply fits its shape; None if that cannot be checked."""
@@ -288,6 +349,13 @@ class Session:
         except StoreError as error:
             self.trouble = str(error)
             self.revision += 1
+
+
+def _is_blank(chat: ChatSummary) -> bool:
+    """Tell whether nothing was ever put into a chat, which must come whole if it has no message."""
+    return isinstance(chat, Chat) and not (
+        chat.messages or chat.title or chat.draft or chat.system or chat.shape
+    )
 
 
 def _write_new(folder: Path, name: str, data: bytes) -> Path:

@@ -24,48 +24,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _BODIES = {"json_schema", "regex", "lark", "choices"}
 # The keywords of JSON Schema 2020-12 and older drafts that say anything about a value: without one of them an
 # object is no schema but something else, which would be taken for one that allows everything.
-_KEYWORDS = frozenset(
-    [
-        "$ref",
-        "$dynamicRef",
-        "$recursiveRef",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "not",
-        "if",
-        "dependentSchemas",
-        "dependentRequired",
-        "dependencies",
-        "type",
-        "enum",
-        "const",
-        "properties",
-        "patternProperties",
-        "additionalProperties",
-        "propertyNames",
-        "required",
-        "minProperties",
-        "maxProperties",
-        "unevaluatedProperties",
-        "items",
-        "prefixItems",
-        "additionalItems",
-        "contains",
-        "minItems",
-        "maxItems",
-        "uniqueItems",
-        "unevaluatedItems",
-        "minLength",
-        "maxLength",
-        "pattern",
-        "format",
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-    ]
+_KEYWORDS = (
+    "$ref $dynamicRef $recursiveRef allOf anyOf oneOf not if dependentSchemas dependentRequired dependencies "
+    "type enum const properties patternProperties additionalProperties propertyNames required minProperties "
+    "maxProperties unevaluatedProperties items prefixItems additionalItems contains minItems maxItems "
+    "uniqueItems unevaluatedItems minLength maxLength pattern format minimum maximum exclusiveMinimum "
+    "exclusiveMaximum multipleOf"
 )
 
 
@@ -145,7 +109,7 @@ def _as_preset(name: str, text: str) -> tuple[str, Preset]:
     value = read_json(text)
     if isinstance(value, dict) and not _BODIES.isdisjoint(value):
         value = {"name": name} | value | {"name": name}
-    elif isinstance(value, dict) and _KEYWORDS.isdisjoint(value):
+    elif isinstance(value, dict) and set(value).isdisjoint(_KEYWORDS.split()):
         raise ShapeError(
             "this is no shape: it has no keyword of JSON Schema that says anything about a reply, and none of "
             f"the keys {', '.join(sorted(_BODIES))} that a named shape needs",

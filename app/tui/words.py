@@ -120,6 +120,8 @@ def phase_words(live: LiveReply) -> str:
 def progress_words(live: LiveReply) -> str:
     """Say in a few words what the turn is doing and how far it is."""
     words = phase_words(live).capitalize()
+    if live.stopping:
+        return words
     if live.phase == "reading":
         words += f"  {live.read:,} of {tokens_words(live.prompt_tokens)}"
     elif live.phase == "writing":
@@ -127,15 +129,18 @@ def progress_words(live: LiveReply) -> str:
     return words
 
 
-def engine_trouble(engine: Supervisor) -> tuple[str, str] | None:
-    """Say what is wrong with the engine and what to do; None while nothing is."""
+def engine_trouble(engine: Supervisor, *, told: bool) -> str:
+    """Say what is wrong with the engine and what to do, the key in front; empty while nothing is.
+
+    `told` says that the reason is on the screen already.
+    """
     if engine.silent_s:
-        return f"The engine has said nothing for {engine.silent_s:.0f} seconds.", "Ctrl+R restarts"
+        return f"Ctrl+R restarts the engine: it has said nothing for {engine.silent_s:.0f} seconds."
     if engine.state == "failed":
-        return engine.reason, "Ctrl+R tries again"
-    if engine.state == "gone":
-        return engine.reason, "Ctrl+R restarts"
-    return None
+        return f"Ctrl+R tries again: {engine.reason}"
+    if engine.state == "gone" and told:
+        return "The engine is not running; Ctrl+R starts it."
+    return f"Ctrl+R starts the engine: {engine.reason}" if engine.state == "gone" else ""
 
 
 def engine_words(engine: Supervisor, width: int) -> str:
@@ -143,16 +148,16 @@ def engine_words(engine: Supervisor, width: int) -> str:
     if engine.state == "loading":
         head, hint = f"Loading  {share_words(engine.fraction):>4}", "(Escape stops)"
         progress, name = bar(engine.fraction, 10), one_line(engine.model_name)
-        return _widest([(head, progress, hint, name), (head, progress, hint), (head, hint)], width)
+        return fitting([(head, progress, hint, name), (head, progress, hint), (head, hint)], width)
     if engine.state == "stopped":
         return "Loading was stopped. Ctrl+R loads the model."
     if engine.ready is None:
         return ""
     notices = [one_line(notice) for notice in engine.ready.notices]
-    return _widest([("Ready", one_line(engine.ready.model.name), *notices), ("Ready", *notices)], width)
+    return fitting([("Ready", one_line(engine.ready.model.name), *notices), ("Ready", *notices)], width)
 
 
-def _widest(choices: Sequence[Sequence[str]], width: int) -> str:
+def fitting(choices: Sequence[Sequence[str]], width: int) -> str:
     """Return the first choice that fits into a row, else the last."""
     lines = ["  ".join(choice) for choice in choices]
     return next((line for line in lines if cell_len(line) <= width), lines[-1])

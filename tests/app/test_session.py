@@ -158,7 +158,7 @@ async def test_a_crash_keeps_the_partial_reply_and_a_restart_goes_on(begin):
     assert session.engine.state == "gone"
     assert "segmentation fault" in session.trouble
     assert (session.path[-1].content, session.path[-1].reply.finish) == ("Half of it", "error")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match=r"The engine is not running; Ctrl\+R starts it\."):
         session.send("more")
     session.restart()
     await ready(session)
@@ -208,17 +208,61 @@ async def test_a_model_that_cannot_be_loaded_is_a_sentence_and_can_be_tried_agai
     assert session.engine.state == "loading"
 
 
-async def test_a_refused_turn_is_told_and_the_next_one_works(begin):
-    failure = {"type": "failed", "kind": "shape", "message": "$.a: not supported.", "turn": "$turn"}
-    session = await ready(begin({"turns": [[{"send": failure}], [{"say": "fine"}, {"end": "stop"}]]}))
+@pytest.mark.parametrize("kind", ["usage", "shape", "model"])
+@pytest.mark.parametrize("before", [[], ["hello"]])
+async def test_a_turn_refused_unread_leaves_the_path_and_comes_back_as_the_draft(begin, kind, before):
+    # An oversized message once stayed in the path, and with it every later turn was refused.
+    failure = {"type": "failed", "kind": kind, "message": "$.a: not supported.", "turn": "$turn"}
+    fine = [{"say": "fine"}, {"end": "stop"}]
+    session = await ready(begin({"turns": [*(fine for _ in before), [{"send": failure}], fine]}))
+    for text in before:
+        session.send(text)
+        await done(session)
+    path, name = session.path, session.chat.title
     session.send("one")
+    session.set_draft("typed since")
     await done(session)
     assert session.trouble == "$.a: not supported."
-    assert session.path[-1].reply.error == "$.a: not supported."
+    assert session.path == path
+    assert (session.chat.draft, session.chat.title) == ("one\n\ntyped since", name)
+    assert session.chat.messages == len(path)
+    assert (session.take_returned(), session.take_returned()) == ("one", "")
     session.send("two")
     await done(session)
     assert session.trouble == ""
-    assert session.path[-1].content == "fine"
+    assert [message.content for message in session.path] == [m.content for m in path] + ["two", "fine"]
+
+
+async def test_a_turn_refused_while_another_chat_is_open_waits_as_the_draft_of_its_own(begin):
+    failure = {"type": "failed", "kind": "usage", "message": "Too long.", "turn": "$turn"}
+    session = await ready(begin({"turns": [[{"send": failure}]]}))
+    first = session.chat.id
+    session.send("one")
+    session.new_chat()
+    await done(session)
+    assert session.take_returned() == ""
+    assert session.trouble == "In the chat “one”: Too long."
+    session.open(first)
+    assert (session.chat.draft, session.path, session.trouble) == ("one", [], "")
+
+
+async def test_a_turn_that_fails_when_it_was_begun_stays_in_the_path(begin):
+    failure = {"type": "failed", "kind": "shape", "message": "It broke.", "turn": "$turn"}
+    started = {"type": "started", "turn": "$turn", "prompt_tokens": 6, "reused_tokens": 0, "seed": 1}
+    session = await ready(begin({"turns": [[{"send": started}, {"send": failure}]]}))
+    session.send("one")
+    await done(session)
+    assert [message.content for message in session.path] == ["one", ""]
+    assert session.told_in_path(session.trouble)
+
+
+async def test_a_larger_context_is_told_with_the_option_that_makes_it(begin):
+    sentence = "The prompt has 9 tokens and the context holds 8; shorten it or ask for a larger context."
+    failure = {"type": "failed", "kind": "usage", "message": sentence, "turn": "$turn"}
+    session = await ready(begin({"turns": [[{"send": failure}]]}))
+    session.send("one")
+    await done(session)
+    assert "--context N" in session.trouble
 
 
 async def test_a_silent_engine_is_told_and_can_be_restarted_with_the_reply_kept(begin):
@@ -241,6 +285,22 @@ async def test_a_turn_that_does_not_obey_a_stop_can_be_ended_by_a_restart(begin)
     session.restart()
     await ready(session)
     assert session.path[-1].content == "Half of it"
+
+
+async def test_a_stop_is_slow_after_a_second(begin):
+    now = [0.0]
+    turns = [[{"say": "Half of it"}, {"deaf": True}]]
+    session = await ready(begin({"turns": turns}, clock=lambda: now[0]))
+    session.send("go")
+    await until(lambda: session.live.text == "Half of it")
+    now[0] = 9.0
+    assert not session.stop_is_slow
+    session.stop()
+    now[0] = 9.9
+    assert not session.stop_is_slow
+    session.stop()  # asking again does not begin the second anew
+    now[0] = 10.0
+    assert session.stop_is_slow
 
 
 async def test_a_command_the_engine_cannot_read_ends_the_reply_with_a_sentence(begin):
@@ -324,6 +384,13 @@ async def test_unsent_text_stays_with_its_chat(begin):
     session.set_draft("half a thought")
     again = begin({})
     assert (again.chat.id, again.chat.draft) == (first, "half a thought")
+
+
+async def test_an_empty_chat_is_not_exported(begin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RefusedError, match="nothing to export"):
+        begin({}).export()
+    assert list(tmp_path.glob("chat-*")) == []
 
 
 async def test_an_unused_chat_is_used_again(begin):

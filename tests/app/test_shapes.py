@@ -87,6 +87,10 @@ def test_a_bad_name_is_refused_and_leads_nowhere(name: str, home: Path) -> None:
         ('{"type": "object",', "1:19"),
         ('{"type": "strin"}', ""),
         ('{"not": {}}', "not"),
+        ('{"kind": "regex", "text": "[a-z]+"}', "no keyword of JSON Schema"),
+        ('{"choice": ["a", "b"]}', "choices"),
+        ('{"title": "x", "description": "y", "Type": "object"}', "no keyword of JSON Schema"),
+        ("{}", "no keyword of JSON Schema"),
         ('{"title": "x", "regex": "("}', ""),
         ('{"title": "x", "lark": "start: nothing"}', ""),
         ('{"title": "x", "choices": []}', ""),
@@ -103,6 +107,12 @@ def test_what_does_not_compile_is_not_saved(text: str, where: str) -> None:
         add_shape("pet", text)
     assert where in str(error.value)
     assert list(paths.shapes_dir().iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ['{"enum": [1]}', '{"const": null}', '{"minLength": 1}', "true"])
+def test_any_keyword_that_says_something_makes_a_schema(text: str) -> None:
+    add_shape("small", text)
+    assert load_shape("small").kind == "json_schema"
 
 
 def test_a_shipped_shape_cannot_be_removed() -> None:

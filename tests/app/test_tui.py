@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import scripted_worker
 import typer
+from textual.events import Key, Paste
 from textual.widgets import Input
 
 from app.shapes import SavedShape
@@ -25,6 +26,7 @@ from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Composer
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.message_view import MessageView
+from app.tui.widgets.plain_fields import PlainArea
 from app.tui.widgets.transcript import PAGE, Transcript
 from engine.events import Finished, Stats
 from engine.protocol import Load, Sampling
@@ -181,6 +183,7 @@ async def test_escape_stops_writing_and_keeps_what_there_is(open_app):
         await loaded(pilot)
         await write(pilot, "go")
         await sees(pilot, "Half of it")
+        await sees(pilot, "(Escape stops)")
         await pilot.press("escape")
         await sees(pilot, "stopped by you")
         assert "Half of it" in screen(pilot)
@@ -190,12 +193,22 @@ async def test_a_crash_is_told_and_one_key_brings_the_engine_back(open_app):
     async with open_app({"turns": [[{"say": "Half of it"}, {"die": -11}]]}) as pilot:
         await loaded(pilot)
         await write(pilot, "go")
-        await sees(pilot, "Problem (Ctrl+R restarts): The engine crashed with a segmentation fault")
+        await sees(pilot, "Problem: The engine crashed with a segmentation fault")
+        await sees(pilot, "Problem: The engine is not running; Ctrl+R starts it.")
+        assert screen(pilot).count("segmentation fault") == 1
         assert "Half of it" in screen(pilot)
+        await write(pilot, "more")
+        await sees(pilot, "\n The engine is not running; Ctrl+R starts it.")
+        assert "not loaded yet" not in screen(pilot)
         await pilot.press("ctrl+r")
         await loaded(pilot)
         await sees(pilot, "Ready")
-        assert "Ctrl+R restarts" not in screen(pilot)
+        assert "not running" not in screen(pilot)
+
+
+async def test_a_crash_between_replies_is_told_with_the_key_that_helps(open_app):
+    async with open_app({"load": [*scripted_worker.LOADED, {"die": -11}]}) as pilot:
+        await sees(pilot, "Problem: Ctrl+R starts the engine: The engine crashed with a segmentation fault")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -277,6 +290,8 @@ async def test_an_export_says_where_it_went(open_app, tmp_path):
         await answered(pilot, 2)
         await pilot.press("f5")
         await sees(pilot, "Written to")
+        await pilot.press("ctrl+n", "f5")
+        await sees(pilot, "There is nothing to export yet.")
         (file,) = (tmp_path / "here").iterdir()
         assert json.loads(file.read_text())["chat"]["messages"][1]["content"] == "yes"
 
@@ -310,14 +325,101 @@ async def test_text_that_cannot_be_sent_stays_in_the_composer(open_app):
         assert pilot.app.screen.query_one(Composer).text == "too early"
 
 
-async def test_what_is_pasted_brings_no_control_characters(open_app):
-    from textual.events import Paste
-
+@pytest.mark.parametrize("key", ["", "f4"])
+async def test_what_is_pasted_brings_its_lines_and_no_control_characters(open_app, key):
+    # tmux and many terminals send the line breaks of a paste as carriage returns.
     async with open_app({}) as pilot:
+        await pilot.press(*filter(None, [key]))
+        await until(pilot, lambda: isinstance(pilot.app.focused, PlainArea))
+        area = pilot.app.focused
+        pilot.app.post_message(Paste("one\x1b[31m\r\ntwo\rthree\nfour\r\rfive\u202e"))
+        await until(pilot, lambda: area.text)
+        assert area.text == "one␛[31m\ntwo\nthree\nfour\n\nfive\\u202e"
+
+
+async def test_lines_pasted_into_the_filter_become_words(open_app):
+    async with open_app({}) as pilot:
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+        pilot.app.post_message(Paste("mo\x07od\r positive \n\nx"))
+        await until(pilot, lambda: pilot.app.focused.value)
+        assert pilot.app.focused.value == "mo␇od positive x"
+
+
+async def test_what_is_typed_right_after_a_key_that_empties_the_field_stands_in_the_empty_field(open_app):
+    async with open_app({"turns": [HELD]}) as pilot:
+        await loaded(pilot)
         composer = pilot.app.screen.query_one(Composer)
-        composer.post_message(Paste("one\x1b[31m\r\ntwo\u202e"))
-        await until(pilot, lambda: composer.text)
-        assert composer.text == "one␛[31m\ntwo\\u202e"
+        for key in ("o", "l", "d", "ctrl+n", "n", "e", "w"):  # one burst: nothing else runs in between
+            pilot.app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: composer.text == "new")
+        assert [chat.draft for chat in session(pilot).chats() if chat.id != session(pilot).chat.id] == ["old"]
+        for key in ("enter", "t", "o", "o"):
+            pilot.app.post_message(Key(key, key if len(key) == 1 else "\r"))
+        await until(pilot, lambda: composer.text == "too")
+        assert session(pilot).path[0].content == "new"
+
+
+async def test_a_message_the_engine_refuses_is_back_in_the_field_with_the_reason(open_app):
+    refusal = "The prompt has 9000 tokens and the context holds 2048; shorten it or ask for a larger context."
+    failure = {"type": "failed", "kind": "usage", "message": refusal, "turn": "$turn"}
+    turns = [[{"say": "yes"}, STOP], [{"send": failure}], [{"say": "fine"}, STOP]]
+    async with open_app({"turns": turns}, (160, 50)) as pilot:
+        await loaded(pilot)
+        await write(pilot, "one")
+        await answered(pilot, 2)
+        composer = pilot.app.screen.query_one(Composer)
+        await write(pilot, "too\nlong")
+        await sees(pilot, "shorten it or start Stampo with --context N.")
+        await until(pilot, lambda: composer.text == "too\nlong")
+        await answered(pilot, 2)
+        composer.set_text("")
+        await write(pilot, "short")
+        await answered(pilot, 4)
+        await sees(pilot, "fine")
+        assert "--context" not in screen(pilot)
+
+
+async def test_a_stop_that_is_slow_names_the_key_that_helps(open_app):
+    async with open_app({"turns": [[{"say": "x"}, {"deaf": True}]]}, SMALL) as pilot:
+        await loaded(pilot)
+        await write(pilot, "go")
+        await until(pilot, lambda: session(pilot).live.text)
+        await pilot.press("escape")
+        await sees(pilot, "Stopping  (Ctrl+R restarts the engine)")
+        await pilot.press("ctrl+r")
+        await loaded(pilot)
+
+
+async def test_a_problem_is_told_in_its_own_chat_only(open_app):
+    failure = {"type": "failed", "kind": "usage", "message": "Too long.", "turn": "$turn"}
+    async with open_app({"turns": [[{"send": failure}]]}) as pilot:
+        await loaded(pilot)
+        await write(pilot, "go")
+        await sees(pilot, "Problem: Too long.")
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: "Too long." not in screen(pilot))
+
+
+async def test_a_reply_of_another_chat_is_named_where_it_is_spoken_of(open_app):
+    async with open_app({"turns": [HELD]}, (160, 50)) as pilot:
+        await loaded(pilot)
+        await write(pilot, "first question")
+        await sees(pilot, "Half of it")
+        assert "of another chat" not in screen(pilot)
+        await pilot.press("ctrl+n")
+        await sees(pilot, "of another chat: first question")
+        await sees(pilot, "(Escape stops)  in “first question”")
+        await write(pilot, "second")
+        await sees(pilot, "A reply is being written in the chat “first question”. Escape stops it.")
+
+
+async def test_a_chat_that_was_never_sent_is_listed_by_its_draft(open_app):
+    async with open_app({}, (160, 50)) as pilot:
+        await pilot.press(*"half", "ctrl+n", *"other", "ctrl+n")
+        await sees(pilot, "draft: half")
+        await sees(pilot, "draft: other")
+        await until(pilot, lambda: screen(pilot).count("New chat") == 2)  # in the title and in the list
 
 
 async def test_the_system_prompt_is_edited_saved_and_shown(open_app):
@@ -330,6 +432,11 @@ async def test_the_system_prompt_is_edited_saved_and_shown(open_app):
         await write(pilot, "hi")
         await answered(pilot, 2)
         await sees(pilot, "System prompt  Be brief.")
+        await sees(pilot, "+ system prompt")
+        await pilot.press("ctrl+n")
+        await until(pilot, lambda: "+ system prompt" not in screen(pilot))
+        pilot.app.screen.post_message(ChatList.Chosen(1))
+        await sees(pilot, "+ system prompt")
         await pilot.press("f4")
         await until(pilot, lambda: isinstance(pilot.app.screen, SystemPrompt))
         await pilot.press("x", "escape")
@@ -361,8 +468,17 @@ async def test_the_picker_filters_and_escape_changes_nothing(open_app):
         await until(pilot, lambda: isinstance(pilot.app.screen, ShapePicker))
         await pilot.press("z", "z", "enter")
         assert isinstance(pilot.app.screen, ShapePicker)
-        await pilot.press("backspace", "backspace", "up", "up", "enter")
+        await pilot.press("backspace", "backspace", "up", "up", "up", "up", "enter")  # the first is the end
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
+        assert session(pilot).chat.shape is None
+
+
+@pytest.mark.parametrize("words", ["free", "none", "no shape", "free text"])
+async def test_no_shape_is_found_by_its_words(open_app, words):
+    async with open_app({}) as pilot:
+        await pick(pilot, "mood")
+        assert session(pilot).chat.shape is not None
+        await pick(pilot, words)
         assert session(pilot).chat.shape is None
 
 
@@ -375,11 +491,14 @@ async def test_the_bar_tells_whether_the_model_reads_the_shape(open_app):
 
 
 async def test_the_panel_shows_what_the_shape_does(open_app):
+    token = {"id": 9, "text": "l", "origin": "sampled", "allowed": 1}
+    one = {"type": "tokens", "turn": "$turn", "tokens": [token], "text": "l", "forwards": 9, "elapsed_s": 0.1}
     script = {
         "turns": [
             [
                 {"say": "positive", "size": 1, "origin": "forced"},
-                {"say": "ly", "size": 1},
+                {"send": one},
+                {"say": "y", "size": 1},
                 {"hold": True},
             ]
         ]
@@ -392,9 +511,12 @@ async def test_the_panel_shows_what_the_shape_does(open_app):
         panel = str(pilot.app.screen.query_one(LivePanel).content)
         assert "forced    8" in panel
         assert "80%" in panel
-        assert "960  96.00% of all" in panel
+        assert "masked now  960  96.00% of all" in panel
         assert "Q4_1" in panel
         assert "exact" in panel
+        await pilot.press("escape")
+        await sees(pilot, "masked mean 979  97.95% of all")
+        assert "numerics" not in screen(pilot).splitlines()[-2]
 
 
 @pytest.mark.parametrize(
@@ -402,13 +524,47 @@ async def test_the_panel_shows_what_the_shape_does(open_app):
 )
 async def test_the_sides_show_by_width_and_by_key(open_app, size, chats, panel):
     async with open_app({}, size) as pilot:
-        await until(pilot, lambda: pilot.app.screen.query_one(ChatList).display == chats)
+        listed = pilot.app.screen.query_one(ChatList)
+        await until(pilot, lambda: listed.display == chats)
         assert pilot.app.screen.query_one(LivePanel).display == panel
-        await pilot.press("f2")
-        await until(pilot, lambda: pilot.app.screen.query_one(ChatList).display != chats)
-        await pilot.press("f2", "f3")
+        for _ in range(2):  # one key goes to the list, whether it was hidden or not; the next hides it
+            await pilot.press("f2")
+            await until(pilot, lambda: listed.display and listed.has_focus)
+            await pilot.press("f2")
+            await until(pilot, lambda: not listed.display and isinstance(pilot.app.focused, Composer))
+        await pilot.press("f3")
         await until(pilot, lambda: pilot.app.screen.query_one(LivePanel).display != panel)
-        assert pilot.app.screen.query_one(ChatList).display == chats
+
+
+@pytest.mark.parametrize("key", ["f2", "f3"])
+async def test_a_side_opened_wide_does_not_hide_the_field_when_the_screen_gets_narrow(open_app, key):
+    async with open_app({}, (160, 50)) as pilot:
+        await until(pilot, lambda: pilot.app.screen.query_one(LivePanel).display)
+        await pilot.press("f2", "f2", key)
+        if key == "f3":
+            await pilot.press("f3")
+        for width in (80, 40):
+            await pilot.resize_terminal(width, 24)
+            await sees(pilot, "Write a message")
+            assert not pilot.app.screen.query_one(ChatList).display
+            assert not pilot.app.screen.query_one(LivePanel).display
+        await pilot.press("x")
+        assert pilot.app.screen.query_one(Composer).text == "x"
+
+
+@pytest.mark.parametrize(("width", "count"), [(160, 8), (80, 8), (40, 4)])
+async def test_the_footer_shows_whole_keys_only(open_app, width, count):
+    async with open_app({}, (width, 24)) as pilot:
+        await sees(pilot, "Quit")
+        keys = [key for key in pilot.app.screen.query("FooterKey") if key.display]
+        assert len(keys) == count
+        assert all(key.region.right <= width for key in keys)
+
+
+async def test_ctrl_c_is_answered_in_a_few_words(open_app):
+    async with open_app({}) as pilot:
+        await pilot.press("ctrl+c")
+        await sees(pilot, "Ctrl+Q quits.")
 
 
 async def test_any_size_can_be_drawn_and_left_again(open_app):
@@ -441,8 +597,7 @@ async def test_a_long_chat_mounts_its_end_and_loads_the_rest_on_the_way_up(open_
             await until(
                 pilot, lambda page=page: len(pilot.app.screen.query(MessageView)) == min(80, page * PAGE)
             )
-            await pilot.pause(0.05)
-            assert transcript.scroll_y > 0
+            await until(pilot, lambda: transcript.scroll_y > 0)
         transcript.scroll_home(animate=False)
         await sees(pilot, "question 0")
 

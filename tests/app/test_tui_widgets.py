@@ -1,15 +1,18 @@
 """The parts of the interface that compute: wrapping, layout of JSON, words."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+import scripted_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from app.tui.pretty import pretty_json
 from app.tui.widgets.stream_text import Wrap
-from app.tui.words import bar, sparkline
+from app.tui.words import bar, engine_words, numerics_words, share_words, sparkline
+from engine.events import ModelInfo, Ready
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -82,3 +85,32 @@ def test_a_sparkline_shows_the_last_values():
     assert sparkline([0, 0, 1, 0.5], 3) == "▁█▅"
     assert sparkline([], 5) == ""
     assert sparkline([1], 0) == ""
+
+
+@given(st.integers(1, 300_000), st.data(), st.integers(0, 2))
+def test_less_than_all_is_never_written_as_all(whole, data, places):
+    part = data.draw(st.integers(0, whole))
+    words = share_words(part / whole, places)
+    assert words.startswith("100") == (part == whole)
+    assert abs(float(words.removesuffix("%")) / 100 - part / whole) <= 10 ** -(places + 2)
+
+
+def test_numerics_are_said_in_words():
+    assert [numerics_words(word) for word in ("exact", "fast", "unverified")] == [
+        "exact",
+        "fast",
+        "exact, not yet checked",
+    ]
+
+
+def test_a_narrow_status_line_leaves_out_the_name_of_the_model_first():
+    loading = SimpleNamespace(state="loading", fraction=0.999, model_name="model.gguf")
+    assert engine_words(loading, 80) == "Loading   99%  ██████████  (Escape stops)  model.gguf"
+    assert engine_words(loading, 45) == "Loading   99%  ██████████  (Escape stops)"
+    assert engine_words(loading, 38) == "Loading   99%  (Escape stops)"
+    model = ModelInfo(**scripted_worker.MODEL)
+    notices = ("The context is 512.",)
+    ready = Ready(model=model, context=512, threads=1, exact="exact", numerics_reason="", notices=notices)
+    engine = SimpleNamespace(state="ready", ready=ready)
+    assert engine_words(engine, 80) == "Ready  Scripted 1M  The context is 512."
+    assert engine_words(engine, 30) == "Ready  The context is 512."

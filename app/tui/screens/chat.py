@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widgets import Footer, TextArea
+from textual.widgets import TextArea
 
-from app.session import RefusedError, Session
+from app.session import SLOW_STOP_S, RefusedError, Session
 from app.shapes import SavedShape
 from app.store.values import Chat, StoreError
 from app.terminal import one_line
@@ -23,12 +23,13 @@ from app.tui.screens.shape_picker import Picked, ShapePicker
 from app.tui.screens.system_prompt import SystemPrompt
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Composer
+from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.shape_bar import ShapeBar
 from app.tui.widgets.status_line import StatusLine
 from app.tui.widgets.transcript import Transcript
-from app.tui.words import engine_trouble, engine_words, progress_words
+from app.tui.words import engine_trouble, engine_words, fitting, phase_words, progress_words
 
 FRAMES_PER_S = 30
 DRAFT_S = 0.5
@@ -54,7 +55,13 @@ class ChatScreen(Screen[None]):
             "ctrl+o", "toggle_shape", "On/off", id="shape.toggle", tooltip="Switch the shape off or on again"
         ),
         Binding("ctrl+n", "new_chat", "New", id="chat.new", tooltip="Begin an empty chat"),
-        Binding("f2", "toggle_chats", "Chats", id="chat.list", tooltip="Show or hide the list of chats"),
+        Binding(
+            "f2",
+            "toggle_chats",
+            "Chats",
+            id="chat.list",
+            tooltip="Go to the list of chats, where Enter opens one; again hides it",
+        ),
         Binding("f3", "toggle_panel", "Figures", id="panel.toggle", tooltip="Show or hide the live figures"),
         _quiet("ctrl+g", "toggle_shown", "shape.shown", "Show the shape to the model, or hide it"),
         _quiet("f4", "system_prompt", "chat.system", "Edit the system prompt"),
@@ -73,6 +80,7 @@ class ChatScreen(Screen[None]):
         self._say_timer: Timer | None = None
         self._said = ""
         self._noticed = 0
+        self._width = ""
 
     def compose(self) -> ComposeResult:
         """Three columns over a status line and the keys."""
@@ -85,7 +93,7 @@ class ChatScreen(Screen[None]):
                 yield Composer(id="composer")
             yield LivePanel(id="panel")
         yield StatusLine(id="status")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         """Open the first chat and begin to follow the session."""
@@ -104,6 +112,7 @@ class ChatScreen(Screen[None]):
         if session.revision == self._seen:
             return
         self._seen = session.revision
+        self._take_returned()
         await self._draw_transcript()
         self._draw_around()
 
@@ -122,17 +131,19 @@ class ChatScreen(Screen[None]):
             transcript.live.follow()
         if session.live is not None and len(session.live.notices) != self._noticed:
             self._noticed = len(session.live.notices)
-            if self._noticed:
+            if self._noticed and not session.elsewhere:
                 self._say(session.live.notices[-1])
 
     def _draw_around(self) -> None:
         session = self._session
         chat = session.chat
         self.query_one("#title", Line).put(f"Stampo  {one_line(chat.title) or 'New chat'}")
-        self.query_one(ShapeBar).show(chat.shape, on=chat.shape_on, told=chat.shape_shown)
+        self.query_one(ShapeBar).show(
+            chat.shape, on=chat.shape_on, told=chat.shape_shown, system=bool(chat.system)
+        )
         panel = self.query_one(LivePanel)
         if panel.display:
-            panel.show(session.engine.ready, session.live)
+            panel.show(session.engine.ready, session.live, session.elsewhere)
         self._draw_status()
         if chat != self._listed:  # a query for each frame would be too much
             self._listed = chat
@@ -140,20 +151,25 @@ class ChatScreen(Screen[None]):
 
     def _draw_status(self) -> None:
         session, status = self._session, self.query_one(StatusLine)
-        engine = session.engine
+        engine, width = session.engine, status.content_size.width
         if self._said:
             status.message(self._said)
-        elif trouble := engine_trouble(engine):
-            status.trouble(*trouble)
-        elif session.trouble:
+        elif trouble := engine_trouble(engine, told=session.told_in_path(engine.reason)):
+            status.trouble(trouble)
+        elif session.trouble and not session.told_in_path(session.trouble):
             status.trouble(session.trouble)
         elif session.busy and session.live is not None:
-            hint = "" if session.live.stopping else "  (Escape stops)"
-            status.progress(progress_words(session.live) + hint)
-        elif engine.ready is not None and engine.ready.notices:
-            status.message(engine_words(engine))
+            hint = "(Ctrl+R restarts the engine)" if session.stop_is_slow else "(Escape stops)"
+            hints = [hint] if session.stop_is_slow or not session.live.stopping else []
+            where = [f"in “{session.elsewhere}”"] if session.elsewhere else []
+            long, short = progress_words(session.live), phase_words(session.live).capitalize()
+            status.progress(
+                fitting([(long, *hints, *where), (short, *hints, *where), (short, *hints)], width)
+            )
         else:
-            status.progress(engine_words(engine))
+            words = engine_words(engine, width)
+            show = status.message if engine.ready is not None and engine.ready.notices else status.progress
+            show(words)
 
     def _say(self, text: str) -> None:
         """Show a sentence for some seconds."""
@@ -183,7 +199,7 @@ class ChatScreen(Screen[None]):
         """Send what was written."""
         if self._try(lambda: self._session.send(message.text)):
             composer = self.query_one(Composer)
-            composer.set_text("")
+            composer.drop(message.text)
             composer.suggest("")
             self.query_one(Transcript).anchor()
 
@@ -195,12 +211,19 @@ class ChatScreen(Screen[None]):
 
     def keep_draft(self) -> None:
         """Write unsent text to the store now."""
+        self._take_returned()
         self._try_quietly(lambda: self._session.set_draft(self.query_one(Composer).text))
 
     def _try_quietly(self, act: Callable[[], object]) -> None:
         said = self._said
         if self._try(act):
             self._said = said
+
+    def _take_returned(self) -> None:
+        """Put a message that was refused back into the field, in front of what was typed since."""
+        if returned := self._session.take_returned():
+            composer = self.query_one(Composer)
+            composer.set_text("\n\n".join(filter(None, (returned, composer.text))))
 
     def _fill_composer(self) -> None:
         self.query_one(Composer).set_text(self._session.chat.draft)
@@ -209,7 +232,9 @@ class ChatScreen(Screen[None]):
 
     def action_stop(self) -> None:
         """Stop what runs; with nothing to stop, go back to the composer."""
-        if not self._session.stop():
+        if self._session.stop():
+            self.set_timer(SLOW_STOP_S + 0.1, self._draw_status)  # clocks differ a little
+        else:
             self._fold_lists()
             self.query_one(Composer).focus()
 
@@ -246,6 +271,8 @@ class ChatScreen(Screen[None]):
         """Write the chat to a file."""
         try:
             self._say(f"Written to {self._session.export()}")
+        except RefusedError as error:
+            self._say(str(error))
         except (StoreError, OSError) as error:
             self._say(f"The chat could not be written: {error}")
 
@@ -282,23 +309,46 @@ class ChatScreen(Screen[None]):
         self.query_one(Composer).focus()
 
     def action_toggle_chats(self) -> None:
-        """Show or hide the list of chats."""
-        shown = self._toggle("chats", "panel")
-        self.query_one(ChatList if shown else Composer).focus()
+        """Go to the list of chats, showing it first where need be; hide it when there already."""
+        chats = self.query_one(ChatList)
+        if chats.display and chats.has_focus:
+            self._set_shown("chats", False)
+            self.query_one(Composer).focus()
+        else:
+            self._show_side("chats", "panel")
+            chats.focus()
 
     def action_toggle_panel(self) -> None:
         """Show or hide the live panel."""
-        if not self._toggle("panel", "chats"):
+        if self.query_one(LivePanel).display:
+            self._set_shown("panel", False)
             self.query_one(Composer).focus()
+        else:
+            self._show_side("panel", "chats")
         self._seen = -1  # it was not drawn while it was hidden
 
-    def _toggle(self, name: str, other: str) -> bool:
-        """Show or hide a side and return which; the other gives way where there is no room for both."""
-        show = not self.query_one(f"#{name}").display
-        self._set_shown(name, show)
-        if show and not self.has_class("-wide"):
+    def on_resize(self) -> None:
+        """Fit the words to the new width, once the screen has its new class."""
+        self.call_later(self._fit)
+
+    def _fit(self) -> None:
+        """Let go of what the person showed or hid at another width: it was meant for that one."""
+        self._seen = -1
+        width = next((name for _, name in self.app.HORIZONTAL_BREAKPOINTS if self.has_class(name)), "")
+        if width == self._width:
+            return
+        first, self._width = not self._width, width
+        if first:
+            return
+        for name in ("chats", "panel"):
+            self.remove_class(f"-with-{name}", f"-without-{name}")
+        self.query_one(Composer).focus()  # the list may be gone
+
+    def _show_side(self, name: str, other: str) -> None:
+        """Show a side; the other gives way where there is no room for both."""
+        self._set_shown(name, True)
+        if not self.has_class("-wide"):
             self._set_shown(other, False)
-        return show
 
     def _set_shown(self, name: str, show: bool) -> None:
         self.set_class(show, f"-with-{name}")

@@ -5,7 +5,6 @@ Knows no actions but the names of those that a narrow screen keeps.
 
 from textual.app import ComposeResult
 from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
 
 _KEPT = ("pick_shape", "stop", "help", "app.quit")
 
@@ -19,6 +18,6 @@ class KeysLine(Footer):
     def compose(self) -> ComposeResult:
         """Mark the keys that can be left out."""
         for part in super().compose():
-            if isinstance(part, FooterKey) and part.action not in _KEPT:
+            if getattr(part, "action", None) not in _KEPT:
                 part.add_class("more")
             yield part

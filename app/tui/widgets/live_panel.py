@@ -100,7 +100,7 @@ def _masked(live: LiveReply, width: int) -> list[Content]:
     heights = [_height(count, live.vocab_size) for count in live.masked[-width:]]
     share = f"{share_words(masked / live.vocab_size, 2)} of all"
     return [
-        _pair("masked mean" if done else "masked now", f"{masked:,.0f}", share),
+        _pair("masked mean" if done else "masked now", f"{int(masked):,}", share),
         Content.styled(sparkline(heights, width), "$accent"),
     ]
 

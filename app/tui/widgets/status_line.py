@@ -18,9 +18,9 @@ class StatusLine(Line):
         """Show a sentence for the person."""
         self._set("-message", text)
 
-    def trouble(self, text: str, remedy: str = "") -> None:
+    def trouble(self, text: str) -> None:
         """Show what went wrong and which key helps, the key in front: a small screen cuts the end."""
-        self._set("-trouble", f"Problem ({remedy}): {text}" if remedy else f"Problem: {text}")
+        self._set("-trouble", f"Problem: {text}")
 
     def _set(self, kind: str, text: str) -> None:
         for name in ("-progress", "-message", "-trouble"):
