@@ -242,8 +242,8 @@ class Decoder:
                 self._sampler.take(drafted.token)
                 self._record(Committed(drafted.token, "forced", None))
                 matched = True
-            elif drafted is None and draft and self._forces():
-                break  # the draft was cut inside a forced span: its rest needs no choice
+            elif drafted is None and draft and self._leaves_no_choice():
+                break  # the draft ended with the reply, or was cut inside a forced span
             else:
                 row = next(rows)
                 if self._source.wants_topk:
@@ -281,8 +281,11 @@ class Decoder:
         if self.finish is None and self._reply_length() >= self._budget and not self._complete():
             self.finish = "length"
 
-    def _forces(self) -> bool:
-        return self._structure is not None and len(self._structure.ahead().forced()) > 0
+    def _leaves_no_choice(self) -> bool:
+        if self._structure is None:
+            return False
+        ahead = self._structure.ahead()
+        return ahead.ended or len(ahead.forced()) > 0
 
     def _complete(self) -> bool:
         return self._structure is not None and self._structure.ahead().ended

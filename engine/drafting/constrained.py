@@ -5,7 +5,9 @@ Pure: neither the source nor the owner of the look-ahead moves. A draft may go f
 
 from typing import NamedTuple
 
-from engine.decoding.processor import Lookahead
+import numpy as np
+
+from engine.decoding.processor import Bits, Lookahead
 from engine.drafting.source import Walk
 from engine.errors import ConstraintError
 
@@ -26,10 +28,13 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
     draft: list[Draft] = []
     try:
         while len(draft) < longest and not (ahead is not None and ahead.ended):
-            guess = walk.guess(None if ahead is None else ahead.mask())
+            mask = None if ahead is None else ahead.mask()
+            guess = walk.guess(mask)
             if guess is None:
                 break
             token, p = guess
+            if token < 0 or (mask is not None and not _is_legal(mask, token)):
+                break  # a source that did not look at the mask
             draft.append(Draft(token, p, certain=False))
             walk.advance(token)
             if ahead is None:
@@ -43,3 +48,7 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
     except ConstraintError:
         pass  # a refusal in the future: the owner will meet it in its own time, if it ever gets there
     return draft
+
+
+def _is_legal(mask: Bits, token: int) -> bool:
+    return token < 32 * mask.size and bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))
