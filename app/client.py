@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
+from app import paths
 from engine.events import Event, Exited, Hello
 from engine.protocol import PROTOCOL_VERSION, Command, ProtocolError, decode_event, encode_command
 
@@ -41,13 +42,16 @@ _SIGNALS = {
 }
 
 
-def worker_command(log: Path | None = None) -> list[str]:
+def worker_command(log: Path | None = None, cache: Path | None = None) -> list[str]:
     """Return the command that starts the worker of this very installation.
 
     `-P` keeps a folder named `engine` in the current directory from being imported.
     """
     command = [sys.executable, "-P", "-m", "engine.worker"]
-    return command if log is None else [*command, "--log", str(log)]
+    for option, place in (("--log", log), ("--cache", cache)):
+        if place is not None:
+            command += [option, str(place)]
+    return command
 
 
 class EngineClient:
@@ -81,7 +85,7 @@ class EngineClient:
                 return
             self._log = log
             try:
-                self._process = await self._spawn(command or worker_command(log), log)
+                self._process = await self._spawn(command or worker_command(log, _cache()), log)
             except (OSError, ValueError) as error:  # ValueError: a name that no program can have
                 self._end(f"The engine could not be started: {error}.", None)
                 return
@@ -209,6 +213,14 @@ class EngineClient:
             where = f" Its log is {self._log}." if self._log is not None else ""
             self._queue.put_nowait(Exited(message=message + where, code=code))
         self._queue.put_nowait(None)
+
+
+def _cache() -> Path | None:
+    """Return where the engine may keep what it measured; it works without."""
+    try:
+        return paths.cache_dir()
+    except paths.PathError:
+        return None
 
 
 def _decode(line: bytes) -> Event | None:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.client import EngineClient
@@ -38,18 +38,18 @@ _FAILED_CODES = {"usage": USAGE, "shape": USAGE, "model": MODEL, "cancelled": IN
 
 @dataclass(slots=True)
 class Outcome:
-    """How the turn went. Without `finished`, `code` is the exit code and `error` says why there is no end."""
+    """How the turn went. `code` is the exit code if a reply is missing, and `error` says why."""
 
     code: int = MODEL
     model: ModelInfo | None = None
-    finished: Finished | None = None
+    replies: list[Finished] = field(default_factory=list)
     error: str = ""
 
     @property
     def finish(self) -> Finish:
-        """How the reply ended, also where the engine did not say."""
-        if self.finished is not None:
-            return self.finished.finish
+        """How a single reply ended, also where the engine did not say."""
+        if self.replies:
+            return self.replies[0].finish
         return "cancelled" if self.code == INTERRUPTED else "error"
 
 
@@ -81,7 +81,7 @@ class Conversation:
 
     @property
     def trace(self) -> tuple[Token, ...]:
-        """The reply's tokens so far."""
+        """The tokens of a single reply so far."""
         return tuple(self._trace)
 
     async def run(self) -> Outcome:
@@ -101,9 +101,14 @@ class Conversation:
             self._progress.clear()
             await self._client.close()
             loop.remove_signal_handler(signal.SIGINT)
-        if self._interrupted and self._outcome.finished is None:
+        if self._interrupted and not self._complete:
             self._outcome.code = INTERRUPTED
+        self._outcome.replies.sort(key=lambda reply: reply.stream)
         return self._outcome
+
+    @property
+    def _complete(self) -> bool:
+        return len(self._outcome.replies) == self._request.streams
 
     def _follow(self, event: Event) -> bool:
         """Take an event and return whether it is the last that matters."""
@@ -121,13 +126,14 @@ class Conversation:
                 self._record.grow(event.text, self._trace)
             self._output(event.text)
         elif isinstance(event, Finished):
-            self._outcome.finished = event
+            self._outcome.replies.append(event)
+            return self._complete
         elif isinstance(event, Failed):
             self._outcome.code = _FAILED_CODES[event.kind]
             self._fail(event.message)
         elif isinstance(event, Exited):
             self._fail(event.message)
-        return isinstance(event, Finished | Failed | Exited)
+        return isinstance(event, Failed | Exited)
 
     def _ask(self, ready: Ready) -> bool:
         self._progress.clear()

@@ -1,13 +1,19 @@
 """The command `stampo`: the interface when called alone, and its commands."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.commands import ask, chats, doctor, export, presets
-from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
+from app.commands.options import (
+    ContextOption,
+    DraftModelOption,
+    GpuLayersOption,
+    ModelOption,
+    NumericsOption,
+    ThreadsOption,
+)
 from app.models import NoModel, resolve_model
 from app.terminal import OutputError, emit, narrate, output_error, prepare_streams, refuse
 from engine.protocol import Load
@@ -39,6 +45,7 @@ def _version(wanted: bool) -> None:
 def stampo(
     context: typer.Context,
     model: ModelOption = None,
+    draft_model: DraftModelOption = None,
     context_length: ContextOption = None,
     threads: ThreadsOption = None,
     gpu_layers: GpuLayersOption = 0,
@@ -49,10 +56,11 @@ def stampo(
 ) -> None:
     """Open the interface, or run a command."""
     if context.invoked_subcommand is not None:
+        _refuse_misplaced(context)
         return
-    path: Path | None
     try:
         path = resolve_model(model)
+        draft = None if draft_model is None else str(resolve_model(draft_model))
     except NoModel as error:
         refuse(str(error), code=3)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -61,9 +69,22 @@ def stampo(
 
     run(
         Load(
-            model=str(path), context=context_length, threads=threads, gpu_layers=gpu_layers, numerics=numerics
+            model=str(path),
+            draft_model=draft,
+            context=context_length,
+            threads=threads,
+            gpu_layers=gpu_layers,
+            numerics=numerics,
         )
     )
+
+
+def _refuse_misplaced(context: typer.Context) -> None:
+    """Refuse options that stand in front of a command, where they would be for the interface and do nothing."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            refuse(f"{parameter.opts[0]} belongs behind `{context.invoked_subcommand}`.")
 
 
 def main() -> None:

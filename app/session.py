@@ -53,6 +53,7 @@ class Session:
         sampling: Sampling | None = None,
         max_tokens: int = 1024,
         speculate: bool = True,
+        remember: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
@@ -63,6 +64,7 @@ class Session:
         self._sampling = sampling or Sampling()
         self._max_tokens = max_tokens
         self._speculate = speculate
+        self._remember = remember
         self._clock = clock
         self._saved_at = 0.0
         self._stopped_at = 0.0
@@ -211,9 +213,16 @@ class Session:
                 sampling=self._sampling,
                 max_tokens=self._max_tokens,
                 speculate=self._speculate,
+                earlier=self._earlier(shape),
             )
         )
         return self.live
+
+    def _earlier(self, shape: GrammarSpec | None) -> tuple[str, ...]:
+        """Return earlier replies under the shape, from which the engine guesses."""
+        if shape is None or not (self._speculate and self._remember):
+            return ()
+        return self.store.earlier_replies(shape)
 
     def stop(self) -> bool:
         """Stop what runs; return whether there was anything to stop."""

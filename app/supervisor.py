@@ -7,12 +7,13 @@ state `gone` and an `Exited`; nothing here waits for the engine except `close`.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from app.client import EngineClient
 from app.terminal import well_formed
-from engine.events import Event, Exited, Failed, Heartbeat, Loading, Ready
+from engine.events import Event, Exited, Failed, Heartbeat, Loading, Probed, Ready
 from engine.protocol import Cancel, Command, Load
 
 State = Literal["off", "loading", "ready", "stopped", "failed", "gone"]
@@ -141,6 +142,8 @@ class Supervisor:
             self.fraction = event.fraction
         elif isinstance(event, Ready):
             self.state, self.ready, self.fraction = "ready", event, 1.0
+        elif isinstance(event, Probed) and self.ready is not None:
+            self.ready = replace(self.ready, exact=event.exact, numerics_reason=event.detail)
         elif isinstance(event, Failed) and event.turn is None and self.state == "loading":
             self.state = "stopped" if event.kind == "cancelled" else "failed"
             self.reason = event.message

@@ -73,6 +73,35 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Verification:
+    """What a replay through the naive loop said: `compared` of `total` tokens, and the first difference if any.
+
+    `at` is the place in the reply; at the end of one of the two, its token is None. `margin` is the distance of the
+    two largest legal logits there, in the replay; None if only one was legal. `exact` are the numerics in force.
+    `error` says why a replay ended early.
+    """
+
+    equal: bool
+    compared: int
+    total: int
+    exact: Exactness
+    at: int | None = None
+    replied: Token | None = None
+    replayed: Token | None = None
+    margin: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Probed:
+    """Single rows were compared with batches while nothing else was to do. `detail` is a sentence on what was seen."""
+
+    exact: Exactness
+    detail: str
+    type: Literal["probed"] = "probed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Hello:
     """The worker's first message."""
 
@@ -99,9 +128,13 @@ class Loading:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Ready:
-    """The model is loaded. `context` is the number of positions in use; `notices` are sentences for the person."""
+    """The model is loaded. `context` is the number of positions in use; `notices` are sentences for the person.
+
+    `draft` is the model that guesses ahead, if there is one in use.
+    """
 
     model: ModelInfo
+    draft: ModelInfo | None = None
     context: int
     threads: int
     exact: Exactness
@@ -119,6 +152,7 @@ class Started:
     reused_tokens: int
     seed: int
     notices: tuple[str, ...] = ()
+    stream: int = 0
     type: Literal["started"] = "started"
 
 
@@ -129,6 +163,7 @@ class PromptRead:
     turn: int
     done: int
     total: int
+    stream: int = 0
     type: Literal["prompt_read"] = "prompt_read"
 
 
@@ -145,6 +180,7 @@ class Tokens:
     text: str
     forwards: int
     elapsed_s: float
+    stream: int = 0
     type: Literal["tokens"] = "tokens"
 
 
@@ -154,12 +190,17 @@ class Notice:
 
     turn: int
     message: str
+    stream: int = 0
     type: Literal["notice"] = "notice"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Finished:
-    """A turn ended. `tokens` are the reply's ids, empty when a stop text cut it, perhaps inside a token."""
+    """A reply ended. `tokens` are its ids, empty when a stop text cut it.
+
+    A turn of several streams has one `Finished` for each; `stream` counts from 0 here and in the other events of
+    a turn. `verification` is there if it was asked for.
+    """
 
     turn: int
     finish: Finish
@@ -169,6 +210,8 @@ class Finished:
     stats: Stats
     reasoning: str | None = None
     error: str | None = None
+    stream: int = 0
+    verification: Verification | None = None
     type: Literal["finished"] = "finished"
 
 
@@ -192,7 +235,18 @@ class Exited:
 
 
 Event = Annotated[
-    Hello | Heartbeat | Loading | Ready | Started | PromptRead | Tokens | Notice | Finished | Failed | Exited,
+    Hello
+    | Heartbeat
+    | Loading
+    | Ready
+    | Probed
+    | Started
+    | PromptRead
+    | Tokens
+    | Notice
+    | Finished
+    | Failed
+    | Exited,
     Field(discriminator="type"),
 ]
 

@@ -11,6 +11,7 @@ import numpy as np
 from llguidance import LLTokenizer, TokenizerWrapper
 from numpy.typing import NDArray
 
+from engine.decoding.streams import Part
 from engine.errors import Aborted
 from engine.events import ModelInfo
 from engine.specials import Special
@@ -142,17 +143,17 @@ class FakeContext:
         self.batch = batch
         self.decoded = 0
         self.rows = 0
-        self._aborted = False
+        self.aborted = False
         self._vocab_size = vocab_size
         self._spread = np.float32(spread)
-        self._can_drop = can_drop
+        self.can_rollback = can_drop
         self._states: list[int] = [0x5EED]
 
     def decode(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[NDArray[np.float32]]:
         """Append tokens and return rows of shape [vocabulary size]."""
         if not 0 < len(tokens) <= self.batch or len(self.tokens) + len(tokens) > self.length:
             raise ValueError("a batch outside the bounds of the context")
-        if self._aborted:
+        if self.aborted:
             raise Aborted
         start = len(self.tokens)
         for token in tokens:
@@ -167,22 +168,96 @@ class FakeContext:
     def keep(self, count: int) -> int:
         """Drop what follows the first `count` tokens; everything if a tail cannot be dropped."""
         if count < len(self.tokens):
-            count = count if self._can_drop else 0
+            count = count if self.can_rollback else 0
             del self.tokens[count:]
             del self._states[count + 1 :]
         return len(self.tokens)
 
+    def twin(self, length: int) -> "FakeContext":
+        """Return an empty context of the same model, with a length of its own."""
+        return FakeContext(
+            self._vocab_size,
+            length=length,
+            batch=self.batch,
+            spread=float(self._spread),
+            can_drop=self.can_rollback,
+        )
+
+    def streams(self, count: int, length: int) -> "FakeStreams":
+        """Return an empty cache for several sequences, aborted together with this one."""
+        return FakeStreams([self.twin(length) for _ in range(count)], self)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def take_over(self, other: "FakeContext") -> None:
+        """Take over what is in the cache of another."""
+        self.tokens = list(other.tokens)
+        self._states = list(other._states)
+
     def abort(self) -> None:
         """Make every later `decode` raise `Aborted`."""
-        self._aborted = True
+        self.aborted = True
 
     def clear_abort(self) -> None:
         """Let `decode` work again."""
-        self._aborted = False
+        self.aborted = False
 
     def _row(self, state: int) -> NDArray[np.float32]:
         generator = np.random.Generator(np.random.Philox(key=state))
         return generator.standard_normal(self._vocab_size, dtype=np.float32) * self._spread
+
+
+class FakeStreams:
+    """Several fake caches that share every forward; `decoded` counts those. Aborted together with `owner`."""
+
+    def __init__(self, contexts: list[FakeContext], owner: FakeContext) -> None:
+        self.length = contexts[0].length
+        self.batch = owner.batch
+        self.can_rollback = owner.can_rollback
+        self.decoded = 0
+        self.closed = False
+        self._contexts = contexts
+        self._owner = owner
+
+    @property
+    def tokens(self) -> list[list[int]]:
+        """What is in the cache of each stream."""
+        return [context.tokens for context in self._contexts]
+
+    def decode(self, parts: Sequence[Part]) -> list[list[NDArray[np.float32]]]:
+        """Append tokens to streams in ascending order and return the rows of each part."""
+        streams = [part.stream for part in parts]
+        if (
+            not streams
+            or streams != sorted(set(streams))
+            or not 0 <= streams[0] <= streams[-1] < len(self._contexts)
+        ):
+            raise ValueError("streams are ascending numbers without gaps")
+        if sum(len(part.tokens) for part in parts) > self.batch:
+            raise ValueError("a batch outside the bounds of the context")
+        if self._owner.aborted:
+            raise Aborted
+        self.decoded += 1
+        return [self._contexts[part.stream].decode(part.tokens, part.wanted) for part in parts]
+
+    def keep(self, stream: int, count: int) -> int:
+        """Drop what follows the first `count` tokens of a stream; everything if a tail cannot be dropped."""
+        return self._contexts[stream].keep(count)
+
+    def copy(self, source: int, target: int) -> None:
+        """Make the cache of a stream equal to that of another."""
+        self._contexts[target].take_over(self._contexts[source])
+
+    def drop(self, stream: int) -> None:
+        """Forget a stream; the last one takes its number."""
+        last = self._contexts.pop()
+        if stream < len(self._contexts):
+            self._contexts[stream] = last
+
+    def close(self) -> None:
+        """Note that the caches were given back."""
+        self.closed = True
 
 
 def fake_engine(*, length: int = 4096, spread: float = 6.0) -> Engine:

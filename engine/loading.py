@@ -1,36 +1,45 @@
-"""From a model file to an engine: header, numerics, weights, context, vocabulary, template, in this order.
+"""From a model file to an engine: header, numerics, weights, vocabulary, context, template, in this order.
 
-The header is read and judged before llama.cpp sees the file, because it decides the numerics of the process.
+The header is read and judged before llama.cpp sees the file, because it decides the numerics of the process. A draft
+model is loaded first: it is the smaller file, and a vocabulary that does not fit is refused before the large one is
+read.
 """
 
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from engine import gguf
+from engine.drafting.draft_model import DraftModelSource
+from engine.drafting.drafts import Drafts
 from engine.events import ModelInfo, Ready
 from engine.gguf import ModelFileError
 from engine.llama.context import LlamaContext
 from engine.llama.library import available_memory, physical_cores
-from engine.llama.vocabulary import LlamaVocabulary
+from engine.llama.vocabulary import LlamaVocabulary, VocabularyError
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan, matrices, plan
+from engine.probe import Settings, judge, recall
 from engine.protocol import Load
 from engine.template import ChatTemplate
 from engine.turn import Engine
 
 LARGEST_DEFAULT_CONTEXT = 8192
+_TEMPLATE_KEY = "tokenizer.chat_template"
 
 
 def load_engine(
     request: Load,
     *,
     progress: Callable[[float], bool] = lambda _fraction: True,
+    cache: Path | None = None,
 ) -> tuple[Engine, Ready]:
-    """Load a model and describe it.
+    """Load a model, and the draft model if one is named, and describe them.
 
     `progress` hears fractions from 0 to 1 and returns False to cancel (`LoadCancelled`). Raises `ModelFileError`.
+    `cache` is the folder where verdicts of the numerics probe are kept.
     The exact kernels are a setting of the process that llama.cpp reads once: one process, one numerics.
     """
     path = Path(request.model)
@@ -38,19 +47,28 @@ def load_engine(
     numerics = plan(matrices(header), request.numerics, gpu=request.gpu_layers != 0)
     if not numerics.tiled:
         os.environ["GGML_CPU_TILED_MM"] = "0"
-    weights = Weights(
-        path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
-    )
-    try:
-        return _assemble(request, path, weights, numerics)
-    except BaseException:
-        weights.close()
-        raise
+    with ExitStack() as undo:
+        small = _load_draft(path, request, progress)
+        if small is not None:
+            undo.callback(small[0].close)
+        weights = Weights(
+            path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
+        )
+        undo.callback(weights.close)
+        loaded = _assemble(request, weights, numerics, small, cache)
+        undo.pop_all()
+    return loaded
 
 
-def _assemble(request: Load, path: Path, weights: Weights, numerics: NumericsPlan) -> tuple[Engine, Ready]:
+def _assemble(
+    request: Load,
+    weights: Weights,
+    numerics: NumericsPlan,
+    small: tuple[Weights, LlamaVocabulary] | None,
+    cache: Path | None,
+) -> tuple[Engine, Ready]:
     if not weights.has_decoder:
-        raise ModelFileError(f"{path.name} is an encoder or embedding model and cannot chat.")
+        raise ModelFileError(f"{weights.path.name} is an encoder or embedding model and cannot chat.")
     notices: list[str] = []
     length = request.context or min(weights.trained_context, LARGEST_DEFAULT_CONTEXT)
     if length > weights.trained_context:
@@ -59,22 +77,33 @@ def _assemble(request: Load, path: Path, weights: Weights, numerics: NumericsPla
         )
     _refuse_above_memory(weights, length)
     threads = request.threads or physical_cores()
+    vocabulary = _vocabulary(weights)
     context = LlamaContext(weights, length=length, threads=threads, numerics=numerics)
     if request.context is not None and context.length != request.context:
         notices.append(f"llama.cpp made the context {context.length} tokens long.")
-    vocabulary = LlamaVocabulary(weights.vocabulary_pointer, owner=weights, size=weights.vocab_size)
-    source = weights.metadata("tokenizer.chat_template")
-    template = ChatTemplate(source, vocabulary)
+    draft: ModelInfo | None = None
+    guesser: DraftModelSource | None = None
+    if small is not None and context.can_rollback:
+        draft = _model_info(*small)
+        guesser = _draft_source(small[0], vocabulary, length=length, threads=threads)
+    elif small is not None:
+        small[0].close()
+        notices.append("The draft model is not used: this model's memory cannot take guessed tokens back.")
+    template = ChatTemplate(weights.metadata(_TEMPLATE_KEY), vocabulary)
     if template.notice:
         notices.append(template.notice)
+    model = _model_info(weights, vocabulary)
+    settings = Settings.of(numerics, fingerprint=model.fingerprint, threads=threads)
+    exact, reason = judge(numerics, None if cache is None else recall(cache, settings))
     engine = Engine(
-        model=_model_info(path, weights, vocabulary, source),
+        model=model,
         vocabulary=vocabulary,
         context=context,
         template=template,
-        exact=numerics.badge,
+        exact=exact,
+        drafts=Drafts(vocabulary.size, draft_model=guesser),
     )
-    return engine, _ready(engine, threads, numerics, notices)
+    return engine, _ready(engine, draft, threads, reason, notices)
 
 
 def _refuse_above_memory(weights: Weights, length: int) -> None:
@@ -87,18 +116,65 @@ def _refuse_above_memory(weights: Weights, length: int) -> None:
         )
 
 
-def _ready(engine: Engine, threads: int, numerics: NumericsPlan, notices: list[str]) -> Ready:
+def _load_draft(
+    path: Path, request: Load, progress: Callable[[float], bool]
+) -> tuple[Weights, LlamaVocabulary] | None:
+    """Load the draft model, if one is named and its vocabulary fits the model at `path`. Raises `ModelFileError`."""
+    if request.draft_model is None:
+        return None
+    draft_path = Path(request.draft_model)
+    gguf.read_header(draft_path)
+    weights = Weights(draft_path, gpu_layers=request.gpu_layers, progress=lambda _fraction: progress(0.0))
+    try:
+        if not weights.has_decoder:
+            raise ModelFileError(f"{draft_path.name} is an encoder or embedding model and cannot draft.")
+        vocabulary = _vocabulary(weights)
+        with Weights(path, vocabulary_only=True) as large:
+            reason = _vocabulary(large).incompatible_with(vocabulary)
+        if reason is not None:
+            raise ModelFileError(f"{draft_path.name} cannot draft for {path.name}: {reason}")
+    except ModelFileError:
+        weights.close()
+        raise
+    return weights, vocabulary
+
+
+def _draft_source(
+    weights: Weights, vocabulary: LlamaVocabulary, *, length: int, threads: int
+) -> DraftModelSource:
+    """Give the draft model a context beside that of the model with `vocabulary`. Raises `ModelFileError`."""
+    # Guesses need not be exact: they decide nothing.
+    context = LlamaContext(weights, length=length, threads=threads, numerics=plan({}, "fast"))
+    if not context.can_rollback:
+        raise ModelFileError(
+            f"{weights.path.name} cannot draft: its memory cannot take rejected tokens back."
+        )
+    return DraftModelSource(
+        context, vocab_size=min(weights.vocab_size, vocabulary.size), end_ids=vocabulary.end_ids
+    )
+
+
+def _vocabulary(weights: Weights) -> LlamaVocabulary:
+    try:
+        return LlamaVocabulary(weights.vocabulary_pointer, owner=weights, size=weights.vocab_size)
+    except VocabularyError as error:
+        raise VocabularyError(f"{weights.path.name}: {error}") from error
+
+
+def _ready(engine: Engine, draft: ModelInfo | None, threads: int, reason: str, notices: list[str]) -> Ready:
     return Ready(
         model=engine.model,
+        draft=draft,
         context=engine.context.length,
         threads=threads,
-        exact=numerics.badge,
-        numerics_reason=numerics.reason,
+        exact=engine.exact,
+        numerics_reason=reason,
         notices=tuple(notices),
     )
 
 
-def _model_info(path: Path, weights: Weights, vocabulary: LlamaVocabulary, template: str | None) -> ModelInfo:
+def _model_info(weights: Weights, vocabulary: LlamaVocabulary) -> ModelInfo:
+    path, template = weights.path, weights.metadata(_TEMPLATE_KEY)
     return ModelInfo(
         name=weights.metadata("general.name") or path.stem,
         path=str(path),

@@ -3,6 +3,7 @@
 Knows tensor types only. The table is measured on CPUs with llama.cpp as pinned: a row of a batch is bitwise
 equal to the same row alone if flash attention is on, K and V are not both F16, and the kernels that change their
 order of summation with the batch size are off (the tiled one for K-quants and IQ types, and repacked buffers).
+tests/bench/file_types.py makes the table. What is repacked depends on the processor, so the plan is the cautious one.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ _TILED = frozenset(
     "Q2_K Q3_K Q4_K Q5_K Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_XS".split()  # noqa: SIM905
 )
 """Exact only without the tiled kernel and without extra buffers; reading prompts then takes up to twice as long."""
+
+_REPACKED = frozenset({"IQ4_NL"})
+"""Exact with the KV types as long as the matrices are repacked; without, a batch goes through another kernel."""
 
 _OUTER = ("token_embd.", "output.")
 """Matrices used for the few rows with logits only, so their kernels cost nothing worth saving."""
@@ -59,9 +63,14 @@ def plan(types_by_name: Mapping[str, str], wish: Numerics, *, gpu: bool = False)
     if gpu:
         return _fast("layers run on a GPU, whose kernels are not known to be exact")
     types = set(types_by_name.values())
-    unknown = sorted(types - _PLAIN - _TILED)
+    unknown = sorted(types - _PLAIN - _TILED - _REPACKED)
     if unknown:
         return _fast(f"weights of type {', '.join(unknown)} have no exact batch kernel")
+    if types & _REPACKED and types & _TILED:
+        kinds = (", ".join(sorted(types & kind)) for kind in (_REPACKED, _TILED))
+        return _fast(
+            "weights of type {} are exact only if repacked, those of type {} only if not".format(*kinds)
+        )
     body = {kind for name, kind in types_by_name.items() if not name.startswith(_OUTER)}
     tiled_off = bool(types & _TILED)
     if body & _TILED and wish == "auto":

@@ -68,9 +68,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
 class Load:
-    """Load a model. `context` None takes the smaller of the model's and 8,192; `threads` None the physical cores."""
+    """Load a model. `context` None takes the smaller of the model's and 8,192; `threads` None the physical cores.
+
+    `draft_model` is a smaller model with the same vocabulary that guesses ahead.
+    """
 
     model: str
+    draft_model: str | None = None
     context: int | None = Field(default=None, ge=16, lt=2**31)
     threads: int | None = Field(default=None, ge=1, le=512)
     gpu_layers: int = Field(default=0, ge=-1, lt=2**31)
@@ -80,7 +84,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
 class Generate:
-    """Continue a path with one reply. `stop` texts end free replies and are refused with a shape."""
+    """Continue a path with one reply. `stop` texts end free replies and are refused with a shape.
+
+    `earlier` replies under the same shape are what the schema memory guesses from, the oldest first.
+    `streams` replies are written at once, with the seeds `seed`, `seed` + 1 and so on. `verify` replays each through
+    the naive loop when it has ended.
+    """
 
     turn: int
     messages: tuple[Message, ...]
@@ -89,7 +98,17 @@ class Generate:
     max_tokens: int = Field(default=1024, ge=1)
     stop: tuple[str, ...] = ()
     speculate: bool = True
+    earlier: tuple[str, ...] = ()
+    streams: int = Field(default=1, ge=1, le=64)
+    verify: bool = False
     type: Literal["generate"] = "generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Probe:
+    """Compare single rows with batches now; answered by `Probed`. The worker does so by itself when it has time."""
+
+    type: Literal["probe"] = "probe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
@@ -99,7 +118,7 @@ class Cancel:
     type: Literal["cancel"] = "cancel"
 
 
-Command = Annotated[Load | Generate | Cancel, Field(discriminator="type")]
+Command = Annotated[Load | Generate | Probe | Cancel, Field(discriminator="type")]
 
 COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
 

@@ -16,7 +16,8 @@ from engine.decoding.constraint import Constraint
 from engine.decoding.decoder import Context, Decoder, Figures, Reading, Round
 from engine.decoding.processor import LogitProcessor
 from engine.decoding.sampler import Sampler
-from engine.drafting.source import DraftSource, NoDrafts
+from engine.drafting.drafts import Drafts
+from engine.drafting.source import NoDrafts
 from engine.errors import ConstraintError, EngineError, TurnRefused
 from engine.events import (
     Event,
@@ -35,6 +36,7 @@ from engine.events import (
 from engine.gguf import ModelFileError
 from engine.protocol import Generate, Message, Sampling
 from engine.template import ChatTemplate, Prompt, PromptMessage, TemplateError
+from engine.verify import verify
 from engine.vocabulary import Vocabulary
 from grammars.compile import compile_grammar
 from grammars.describe import describe
@@ -53,7 +55,7 @@ class Engine:
     context: Context
     template: ChatTemplate
     exact: Exactness
-    drafts: DraftSource = field(default_factory=NoDrafts)
+    drafts: Drafts = field(default_factory=Drafts)
     _constraints: OrderedDict[str, Constraint] = field(default_factory=OrderedDict)
 
     def generate(self, request: Generate) -> Iterator[Event]:
@@ -72,10 +74,12 @@ class Engine:
     def abort(self) -> None:
         """Stop the running forward and the turn; safe from any thread."""
         self.context.abort()
+        self.drafts.abort()
 
     def clear_abort(self) -> None:
         """Make ready for the next turn after an abort."""
         self.context.clear_abort()
+        self.drafts.clear_abort()
 
     def constraint(self, shape: GrammarSpec) -> Constraint:
         """Return a fresh constraint for a shape; the last few compiled ones are kept. Raises `TurnRefused`."""
@@ -160,12 +164,16 @@ class Engine:
         sampler = Sampler(request.sampling, seed=seed, history=prompt.ids, processors=processors)
         # The last token is always read again: its row is the first to choose from.
         reused = self.context.keep(min(_common_prefix(self.context.tokens, prompt.ids), len(prompt.ids) - 1))
+        if request.speculate:
+            self.drafts.remember([self.vocabulary.tokenize(reply) for reply in request.earlier])
+        before = self.drafts.statistics()
         text = _ReplyText(self.vocabulary, request.stop)
         decoder = Decoder(
             self.context,
             sampler,
             structure=constraint,
-            source=self.drafts if request.speculate else NoDrafts(),
+            source=self.drafts.sources if request.speculate else NoDrafts(),
+            gate=self.drafts.gate,
             end_ids=self.vocabulary.end_ids,
             budget=request.max_tokens,
             watch=text.add,
@@ -205,8 +213,11 @@ class Engine:
             text=text.whole,
             tokens=() if text.cut else tuple(tokens),
             seed=seed,
-            stats=_stats(decoder, total, reused, self.exact),
+            stats=_stats(decoder, total, reused, self.exact, self.drafts.since(before)),
             error=error,
+            verification=verify(self, request, seed=seed, tokens=tokens, finish=finish)
+            if request.verify
+            else None,
         )
 
     def _tokens_event(self, turn: int, step: Round, text: str, figures: Figures) -> Tokens:
@@ -287,7 +298,9 @@ def _common_prefix(cached: Sequence[int], wanted: Sequence[int]) -> int:
     return min(len(cached), len(wanted))
 
 
-def _stats(decoder: Decoder, prompt: int, reused: int, exact: Exactness) -> Stats:
+def _stats(
+    decoder: Decoder, prompt: int, reused: int, exact: Exactness, sources: dict[str, dict[str, float]]
+) -> Stats:
     figures = decoder.figures
     reply = figures.forced + figures.sampled + figures.accepted
     return Stats(
@@ -307,4 +320,5 @@ def _stats(decoder: Decoder, prompt: int, reused: int, exact: Exactness) -> Stat
         tokens_per_s=round(reply / figures.decode_s, 3) if figures.decode_s > 0 else 0.0,
         tokens_per_forward=round(reply / max(1, figures.forwards), 3),
         exact=exact,
+        sources=sources,
     )

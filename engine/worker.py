@@ -3,7 +3,8 @@
 Run with `python -P -m engine.worker --log FILE` (`-P`: a folder named `engine` where the person stands is not
 imported). The real standard output is moved aside before llama.cpp is imported, and descriptors 1 and 2 point at the
 log, so nothing but events ever reaches the client. A reader thread takes cancels at once, a second thread sends
-heartbeats, and the end of standard input ends the process, whatever it is doing: no orphan is left.
+heartbeats, and the end of standard input ends the process, whatever it is doing: no orphan is left. In the first
+pause after a reply the numerics are verified, on a context of their own, until the next command comes.
 """
 
 import argparse
@@ -15,36 +16,44 @@ import threading
 import time
 import traceback
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from engine.events import Event, Failed, Heartbeat, Hello, Loading
+from engine.events import Event, Failed, Finished, Heartbeat, Hello, Loading, Probed
 from engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
     Command,
     Generate,
     Load,
+    Probe,
     ProtocolError,
     decode_command,
     encode_event,
 )
 
 if TYPE_CHECKING:
+    from engine.llama.context import LlamaContext
     from engine.turn import Engine
 
 HEARTBEAT_S = 1.0
+IDLE_S = 1.0
+"""How long nothing must have happened before the numerics are verified."""
 _PROGRESS_STEP = 0.01
 
 
 class Worker:
     """Carries out commands one after another; a cancel reaches the running one from the reader thread."""
 
-    def __init__(self, commands: BinaryIO, events: BinaryIO) -> None:
+    def __init__(self, commands: BinaryIO, events: BinaryIO, cache: Path | None) -> None:
+        self._cache = cache
         self._commands = commands
         self._events = events
         self._writing = threading.Lock()
         self._queue: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._engine: Engine | None = None
+        self._probing: LlamaContext | None = None
+        self._probe_due = False
         self._state = threading.Lock()
         self._queued = 0
         self._running = 0
@@ -56,7 +65,12 @@ class Worker:
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         while True:
-            self._carry_out(self._queue.get())
+            try:
+                command = self._queue.get(timeout=IDLE_S if self._probe_due else None)
+            except queue.Empty:
+                self._probe_in_pause()
+            else:
+                self._carry_out(command)
 
     def _read(self) -> None:
         """Queue commands and take cancels until standard input ends, and the process with it."""
@@ -78,9 +92,15 @@ class Worker:
             if isinstance(command, Cancel):
                 self._cancel()
             else:
-                with self._state:
-                    self._queued += 1
-                self._queue.put(command)
+                self._accept(command)
+
+    def _accept(self, command: Command) -> None:
+        """Queue a command; a probe in a pause makes way for it."""
+        with self._state:
+            self._queued += 1
+            if self._probing is not None:
+                self._probing.abort()
+        self._queue.put(command)
 
     def _cancel(self) -> None:
         """Stop the commands read so far. Commands are numbered, so that none that comes later is hit."""
@@ -88,6 +108,8 @@ class Worker:
             self._cancelled_upto = self._queued
             if self._engine is not None and self._cancelled:
                 self._engine.abort()
+            if self._probing is not None:
+                self._probing.abort()
 
     @property
     def _cancelled(self) -> bool:
@@ -111,6 +133,8 @@ class Worker:
                 self._load(command)
             elif isinstance(command, Generate):
                 self._generate(command)
+            elif isinstance(command, Probe) and not self._probe():
+                self._send(Failed(kind="cancelled", message="The numerics were not verified."))
         except (
             Exception
         ) as error:  # the last resort of the process: said, logged, and the next command is served
@@ -136,7 +160,7 @@ class Worker:
             return not self._cancelled
 
         try:
-            engine, ready = load_engine(command, progress=progress)
+            engine, ready = load_engine(command, progress=progress, cache=self._cache)
             if self._cancelled:
                 raise LoadCancelled
         except LoadCancelled:
@@ -154,8 +178,56 @@ class Worker:
         if self._engine is None:
             self._send(Failed(kind="model", message="No model is loaded.", turn=command.turn))
             return
-        for event in self._engine.generate(command):
+        if command.streams == 1:
+            events = self._engine.generate(command)
+        else:
+            from engine import lockstep
+
+            events = lockstep.generate(self._engine, command)
+        for event in events:
             self._send(event)
+            if isinstance(event, Finished):
+                self._probe_due = self._engine.exact == "unverified"
+
+    def _probe_in_pause(self) -> None:
+        """Verify the numerics unless a command comes; a failure is for the log, the badge then stays as it is."""
+        self._probe_due = False
+        try:
+            self._probe(in_pause=True)
+        except Exception:
+            traceback.print_exc()
+
+    def _probe(self, *, in_pause: bool = False) -> bool:
+        """Compare rows on a context beside the chat's and say what was seen; return False if it was interrupted."""
+        from engine import probe
+        from engine.errors import Aborted
+
+        engine = self._engine
+        if engine is None:
+            self._send(Failed(kind="model", message="No model is loaded."))
+            return True
+        own = cast("LlamaContext", engine.context)
+        context = own.twin(probe.LENGTH)
+        with self._state:
+            self._probing = context
+            if self._running < self._queued if in_pause else self._cancelled:
+                context.abort()
+        try:
+            verdict = probe.probe(context, engine.model.vocab_size)
+        except Aborted:
+            return False
+        finally:
+            with self._state:
+                self._probing = None
+            context.close()
+        if self._cache is not None:
+            settings = probe.Settings.of(
+                own.numerics, fingerprint=engine.model.fingerprint, threads=own.threads
+            )
+            probe.keep(self._cache, settings, verdict)
+        engine.exact, reason = probe.judge(own.numerics, verdict)
+        self._send(Probed(exact=engine.exact, detail=reason))
+        return True
 
     def _beat(self) -> None:
         while True:
@@ -184,6 +256,7 @@ def main() -> None:
     parser.add_argument(
         "--log", default=os.devnull, help="where llama.cpp and Python write what they have to say"
     )
+    parser.add_argument("--cache", type=Path, help="the folder where verdicts on numerics are kept")
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = os.fdopen(os.dup(1), "wb")
@@ -194,7 +267,7 @@ def main() -> None:
     from engine.llama.library import send_log_to
 
     send_log_to(lambda text: print(text, end="", file=sys.stderr, flush=True))
-    Worker(sys.stdin.buffer, events).run()
+    Worker(sys.stdin.buffer, events, arguments.cache).run()
 
 
 if __name__ == "__main__":

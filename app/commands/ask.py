@@ -9,34 +9,39 @@ import asyncio
 import json
 import math
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import ValidationError
 
 from app import paths, validation
-from app.commands.options import ContextOption, GpuLayersOption, ModelOption, NumericsOption, ThreadsOption
+from app.commands.options import (
+    ContextOption,
+    DraftModelOption,
+    GpuLayersOption,
+    ModelOption,
+    NumericsOption,
+    ThreadsOption,
+)
+from app.commands.report import Report, write_reply
 from app.commands.texts import text_of, text_or_file
-from app.headless import INTERRUPTED, MODEL, OK, UNFIT, Conversation, Outcome
+from app.headless import MODEL, Conversation
 from app.models import NoModel, resolve_model
 from app.record import Record
 from app.shapes import load_shape
 from app.store.values import StoreError
-from app.terminal import emit, narrate, printable, refuse, well_formed
-from engine.events import Finished
+from app.terminal import narrate, refuse, well_formed
 from engine.protocol import Generate, Load, Message, Sampling
 from grammars.compile import compile_grammar
 from grammars.spec import GrammarSpec, ShapeError, Whitespace
-
-if TYPE_CHECKING:
-    from grammars.check import Verdict
 
 
 def ask(
     prompt: Annotated[str, typer.Argument(help="What to ask; piped standard input is added to it.")] = "",
     model: ModelOption = None,
+    draft_model: DraftModelOption = None,
     preset: Annotated[str | None, typer.Option("--preset", metavar="NAME", help="A saved shape.")] = None,
     json_schema: Annotated[
         str | None, typer.Option("--json-schema", metavar="JSON|@FILE", help="A JSON Schema for the reply.")
@@ -79,6 +84,13 @@ def ask(
     threads: ThreadsOption = None,
     gpu_layers: GpuLayersOption = 0,
     numerics: NumericsOption = "auto",
+    streams: Annotated[
+        int,
+        typer.Option(min=1, max=64, metavar="N", help="Write N replies at once, one seed after the other."),
+    ] = 1,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Write the reply again token by token and compare.")
+    ] = False,
     save: Annotated[bool, typer.Option("--save", help="Keep the chat among the saved ones.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
     as_json: Annotated[
@@ -94,8 +106,11 @@ def ask(
     shape = _shape(preset, json_schema, regex, lark, choice, whitespace)
     if shape is not None and stop:
         refuse("--stop ends free replies only; a shape says itself where a reply ends.")
+    if streams > 1 and save:
+        refuse("--save keeps a chat with one reply; --streams asks for several.")
     try:
         path = resolve_model(model)
+        draft = None if draft_model is None else str(resolve_model(draft_model))
     except NoModel as error:
         refuse(str(error), code=MODEL)
     biases, banned = _biases(logit_bias or [])
@@ -121,30 +136,37 @@ def ask(
             max_tokens=max_tokens,
             stop=tuple(text_of(text, "--stop") for text in stop or ()),
             speculate=spec,
+            streams=streams,
+            verify=verify,
         )
         load = Load(
-            model=str(path), context=context, threads=threads, gpu_layers=gpu_layers, numerics=numerics
+            model=str(path),
+            draft_model=draft,
+            context=context,
+            threads=threads,
+            gpu_layers=gpu_layers,
+            numerics=numerics,
         )
     except ValidationError as error:
         refuse(_option_fault(error))
     if shape is not None:
         validation.warm_up()
     record = _record(request) if save else None
-    output = _silent if as_json else _Output()
+    output = _silent if as_json or streams > 1 else write_reply
     conversation = Conversation(load, request, output, record, log=_log())
     outcome = asyncio.run(conversation.run())
-    verdict = (
-        None if shape is None or outcome.finished is None else validation.check(shape, outcome.finished.text)
-    )
+    report = Report(shape, outcome.model, as_json=as_json, stats=stats, several=streams > 1)
+    verdicts = [None if shape is None else validation.check(shape, end.text) for end in outcome.replies]
     if record is not None:
         record.close(
-            outcome.finished,
+            outcome.replies[0] if outcome.replies else None,
             finish=outcome.finish,
             error=outcome.error,
-            valid=None if verdict is None else verdict.fits,
+            valid=None if not verdicts or verdicts[0] is None else verdicts[0].fits,
             trace=conversation.trace,
         )
-    raise typer.Exit(_report(outcome, shape, verdict, as_json=as_json, stats=stats))
+    codes = [report.give(end, verdict) for end, verdict in zip(outcome.replies, verdicts, strict=True)]
+    raise typer.Exit(max(codes) if len(codes) == streams else outcome.code)
 
 
 def _record(request: Generate) -> Record:
@@ -161,16 +183,6 @@ def _log() -> Path | None:
     except paths.PathError as error:
         narrate(f"The engine's log is not kept: {error}")
         return None
-
-
-class _Output:
-    """Streams the reply to standard output; on a terminal nothing in it can act on the terminal."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stdout.isatty()
-
-    def __call__(self, text: str) -> None:
-        emit(printable(text) if self._terminal else text)
 
 
 def _silent(_text: str) -> None:
@@ -258,69 +270,3 @@ def _option_fault(error: ValidationError) -> str:
     fault = error.errors(include_url=False)[0]
     name = str(fault["loc"][-1]).replace("_", "-") if fault["loc"] else "option"
     return f"--{name}: {fault['msg'][0].lower()}{fault['msg'][1:]}."
-
-
-def _report(
-    outcome: Outcome, shape: GrammarSpec | None, verdict: "Verdict | None", *, as_json: bool, stats: bool
-) -> int:
-    """Print what belongs behind the reply and return the exit code."""
-    finished = outcome.finished
-    if finished is None:
-        return outcome.code
-    fits = verdict is None or verdict.fits
-    if as_json:
-        emit(json.dumps(_object(outcome, finished, shape, verdict), ensure_ascii=True) + "\n")
-    elif sys.stdout.isatty() and not finished.text.endswith("\n"):
-        emit("\n")
-    if stats:
-        narrate(_figures(finished))
-    if finished.finish not in ("stop", "stop_text"):
-        narrate(_endings[finished.finish] + (f" {finished.error}" if finished.error else ""))
-    if not fits and verdict is not None:
-        where = f" at {verdict.where}" if verdict.where else ""
-        narrate(f"The reply does not fit its shape{where}: {verdict.problem}")
-    if finished.finish == "cancelled":
-        return INTERRUPTED
-    if finished.finish == "error":
-        return MODEL
-    return OK if fits and finished.finish in ("stop", "stop_text", "landed") else UNFIT
-
-
-_endings = {
-    "length": "The reply was cut: it reached --max-tokens.",
-    "context_full": "The reply was cut: the context is full.",
-    "cancelled": "Interrupted.",
-    "landed": "The reply was cut short to end within its budget.",
-    "loop": "The reply was cut: it repeated itself.",
-    "error": "The reply ended with an error:",
-}
-
-
-def _object(
-    outcome: Outcome, finished: Finished, shape: GrammarSpec | None, verdict: "Verdict | None"
-) -> dict[str, Any]:
-    """Return the object that --json prints; its keys stay as they are."""
-    model = outcome.model
-    assert model is not None  # a reply was finished by a model
-    names = ("name", "path", "architecture", "parameters", "quantization", "vocab_size", "context_length")
-    return {
-        "reply": finished.text,
-        "parsed": None if verdict is None else verdict.parsed,
-        "valid": None if verdict is None else verdict.fits,
-        "finish": finished.finish,
-        "reasoning": finished.reasoning,
-        "seed": finished.seed,
-        "model": {name: getattr(model, name) for name in names},
-        "constraint": None if shape is None else {"kind": shape.kind, "hash": shape.hash, "name": shape.name},
-        "stats": asdict(finished.stats),
-    }
-
-
-def _figures(finished: Finished) -> str:
-    stats = finished.stats
-    return (
-        f"{stats.prompt_tokens} prompt tokens ({stats.reused_tokens} reused) in {stats.prefill_s:.2f} s; "
-        f"{stats.reply_tokens} reply tokens ({stats.forced_tokens} forced, {stats.accepted_tokens} accepted, "
-        f"{stats.sampled_tokens} sampled) in {stats.decode_s:.2f} s: {stats.tokens_per_s:.1f} a second, "
-        f"{stats.tokens_per_forward:.2f} a forward; numerics {stats.exact}; seed {finished.seed}."
-    )

@@ -1,23 +1,40 @@
-"""`stampo doctor`: what is installed, what model would run and with which numerics, and where things are kept."""
+"""`stampo doctor`: what is installed, what model would run and with which numerics, and where things are kept.
 
+With `--probe` the numerics are verified first, in a worker like any chat's.
+"""
+
+import asyncio
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from app import paths
-from app.commands.options import ModelOption, NumericsOption
+from app.client import EngineClient
+from app.commands.options import ModelOption, NumericsOption, ThreadsOption
 from app.models import NoModel, resolve_model
-from app.terminal import emit, one_line
+from app.terminal import emit, narrate, one_line
 from engine import gguf
+from engine.events import Exited, Failed, Probed, Ready
 from engine.gguf import ModelFileError
 from engine.numerics import matrices, plan
+from engine.protocol import Load, Numerics, Probe
 
+_PROBED_CONTEXT = 256
+"""The probe makes a context of its own; the worker's can be small."""
 _PACKAGES = ("stampo", "llama-cpp-python", "llguidance", "textual", "pydantic", "numpy", "jsonschema")
 
 
-def doctor(model: ModelOption = None, numerics: NumericsOption = "auto") -> None:
+def doctor(
+    model: ModelOption = None,
+    numerics: NumericsOption = "auto",
+    threads: ThreadsOption = None,
+    probe: Annotated[
+        bool, typer.Option("--probe", help="Verify the numerics now: load the model and compare rows.")
+    ] = False,
+) -> None:
     """Show versions, the model, its numerics and why, and the directories.
 
     Exit codes: 0 all is well, 2 a directory cannot be used, 3 there is no usable model.
@@ -28,7 +45,9 @@ def doctor(model: ModelOption = None, numerics: NumericsOption = "auto") -> None
     code = 0
     try:
         path = resolve_model(model)
-        _describe(path, numerics)
+        if probe:
+            asyncio.run(_probe(path, numerics, threads))
+        _describe(path, numerics, threads)
     except (NoModel, ModelFileError) as error:
         code = 3
         _tell(f"model: {one_line(str(error))}")
@@ -47,7 +66,29 @@ def doctor(model: ModelOption = None, numerics: NumericsOption = "auto") -> None
     raise typer.Exit(code)
 
 
-def _describe(path: Path, numerics: str) -> None:
+async def _probe(path: Path, numerics: Numerics, threads: int | None) -> None:
+    """Have a worker verify the numerics; the verdict is in the cache afterwards. Raises `ModelFileError`."""
+    client = EngineClient()
+    await client.start(log=paths.log_path())
+    client.send(Load(model=str(path), context=_PROBED_CONTEXT, numerics=numerics, threads=threads))
+    try:
+        async for event in client.events():
+            match event:
+                case Ready():
+                    narrate("Comparing single rows with batches.")
+                    client.send(Probe())
+                case Probed():
+                    return
+                case Failed() | Exited():
+                    raise ModelFileError(event.message)
+    finally:
+        await client.close()
+
+
+def _describe(path: Path, numerics: Numerics, threads: int | None) -> None:
+    from engine.llama.library import physical_cores
+    from engine.probe import Settings, judge, recall
+
     header = gguf.read_header(path)
     metadata = header.metadata
     _tell(f"model: {one_line(str(path))}")
@@ -55,7 +96,11 @@ def _describe(path: Path, numerics: str) -> None:
     _tell(f"  architecture: {one_line(str(metadata.get('general.architecture', 'unknown')))}")
     _tell(f"  chat template: {'yes' if 'tokenizer.chat_template' in metadata else 'no, a plain one is used'}")
     chosen = plan(matrices(header), numerics)
-    _tell(f"  numerics: {chosen.badge}, because {chosen.reason}")
+    settings = Settings.of(chosen, fingerprint=gguf.fingerprint(path), threads=threads or physical_cores())
+    badge, reason = judge(chosen, recall(paths.cache_dir(), settings))
+    _tell(f"  numerics: {badge}, because {one_line(reason)}")
+    if badge == "unverified":
+        _tell("  `stampo doctor --probe` verifies them, and so does the first pause in a chat.")
 
 
 def _tell(line: str) -> None:

@@ -9,6 +9,12 @@ ModelOption = Annotated[
     Path | None,
     typer.Option("--model", "-m", metavar="GGUF", help="Model file; of a split model, its first part."),
 ]
+DraftModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--draft-model", metavar="GGUF", help="A smaller model with the same vocabulary, to guess ahead."
+    ),
+]
 ContextOption = Annotated[
     int | None,
     typer.Option(

@@ -21,6 +21,9 @@ from grammars.spec import GrammarSpec
 
 _INTERRUPTED = "interrupted"
 
+EARLIER_BYTES = 256 * 1024
+"""How much of earlier replies goes with a request; a record has some hundred bytes."""
+
 
 class Store(Chats):
     """The chats in one file, made if missing. Every method raises `StoreError` with a sentence naming the
@@ -166,6 +169,27 @@ class Store(Chats):
             for reply_id in recovered:
                 self._fold_chunks(reply_id, "cancelled", _INTERRUPTED)
         return len(recovered)
+
+    def earlier_replies(self, shape: GrammarSpec, *, most: int = EARLIER_BYTES) -> tuple[str, ...]:
+        """Return the latest finished replies under a shape, of all chats, the oldest first; trash excluded.
+
+        Together they have at most `most` bytes in UTF-8.
+        """
+        found = self._database.each(
+            """SELECT m.content FROM messages m
+            JOIN replies r ON r.message_id = m.id JOIN shapes s ON s.id = m.shape_id
+            JOIN chats c ON c.id = m.chat_id
+            WHERE s.hash = ? AND r.finish = 'stop' AND m.trashed_at IS NULL AND c.trashed_at IS NULL
+            ORDER BY m.id DESC""",
+            shape.hash,
+        )
+        replies: list[str] = []
+        for row in found:
+            most -= len(row["content"].encode())
+            if most < 0:
+                break
+            replies.append(row["content"])
+        return tuple(reversed(replies))
 
     def search(self, text: str, *, limit: int = 100) -> list[Hit]:
         """Find the titles and messages that hold every word of a text, newest first; no trash."""

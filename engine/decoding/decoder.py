@@ -14,7 +14,9 @@ from typing import NamedTuple, Protocol
 from engine.decoding.processor import Row, Structured
 from engine.decoding.sampler import Sampler
 from engine.drafting.constrained import Draft, cross
-from engine.drafting.source import DraftSource
+from engine.drafting.cost import Gate
+from engine.drafting.recycling import top_successors
+from engine.drafting.source import DraftSource, NoDrafts
 from engine.errors import Aborted, EngineError
 from engine.events import Finish, Origin
 
@@ -30,6 +32,11 @@ class Context(Protocol):
     """Positions in all."""
     batch: int
     """The largest number of tokens in one `decode`."""
+
+    @property
+    def can_rollback(self) -> bool:
+        """True if the memory can drop a tail; found by a probe."""
+        ...
 
     def decode(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[Row]:
         """Append tokens; return the rows of logits at the `wanted` indices, valid until the next decode."""
@@ -89,6 +96,9 @@ class Figures:
 class Decoder:
     """Decodes one reply.
 
+    `gate` decides how much of a draft is worth its rows; without one whole drafts are submitted. A context that
+    cannot take tokens back gets no guesses.
+
     `sampler.history` is the prompt, of which `context.tokens` must be a prefix. `watch` is asked after every token
     of the reply and may end it. `finish` says how it ended once `run` is exhausted.
     """
@@ -100,6 +110,7 @@ class Decoder:
         *,
         structure: Structured | None,
         source: DraftSource,
+        gate: Gate | None = None,
         end_ids: AbstractSet[int],
         budget: int,
         watch: Callable[[int], Finish | None] = lambda _token: None,
@@ -109,7 +120,8 @@ class Decoder:
         self._context = context
         self._sampler = sampler
         self._structure = structure
-        self._source = source
+        self._source = source if context.can_rollback else NoDrafts()
+        self._gate = gate
         self._end_ids = end_ids
         self._budget = budget
         self._watch = watch
@@ -121,7 +133,7 @@ class Decoder:
 
         Raises what the processors and the context raise, after what was committed before has been yielded.
         """
-        self._source.observe(self._sampler.history)
+        self._source.begin(self._sampler.history)
         try:
             while self.finish is None:
                 self._take_forced()
@@ -194,15 +206,16 @@ class Decoder:
         """Run one forward and count it: as prompt reading if it reads any of the prompt, else as decoding."""
         reads_prompt = len(self._context.tokens) < self._prompt
         started = time.perf_counter()
-        try:
-            return self._context.decode(tokens, wanted)
-        finally:
-            seconds = time.perf_counter() - started
-            if reads_prompt:
-                self.figures.prefill_s += seconds
-            else:
-                self.figures.forwards += 1
-                self.figures.decode_s += seconds
+        rows = self._context.decode(tokens, wanted)
+        seconds = time.perf_counter() - started
+        if reads_prompt:
+            self.figures.prefill_s += seconds
+        else:
+            self.figures.forwards += 1
+            self.figures.decode_s += seconds
+            if self._gate is not None:
+                self._gate.learn(len(tokens), len(wanted), seconds)
+        return rows
 
     def _draft(self, pending: int) -> list[Draft]:
         room = min(
@@ -214,7 +227,12 @@ class Decoder:
         if room <= 0:
             return []
         ahead = None if self._structure is None else self._structure.ahead()
-        return cross(self._source.walk(), ahead, room)
+        started = time.perf_counter()
+        draft = cross(self._source.walk(), ahead, room)
+        if self._gate is not None:
+            draft = draft[: self._gate.choose(draft, pending)]
+        self.figures.decode_s += time.perf_counter() - started
+        return draft
 
     def _verify(self, draft: Sequence[Draft], rows: Iterator[Row]) -> None:
         """Sample and compare: row i is sampled after the rows before it; the first mismatch is the correction."""
@@ -224,8 +242,13 @@ class Decoder:
                 self._sampler.take(drafted.token)
                 self._record(Committed(drafted.token, "forced", None))
                 matched = True
+            elif drafted is None and draft and self._leaves_no_choice():
+                break  # the draft ended with the reply, or was cut inside a forced span
             else:
-                token = self._sampler.next(next(rows))
+                row = next(rows)
+                if self._source.wants_topk:
+                    self._source.observe_topk(self._sampler.history[-1], top_successors(row))
+                token = self._sampler.next(row)
                 matched = drafted is not None and token == drafted.token
                 submitted += drafted is not None
                 accepted += matched
@@ -257,6 +280,12 @@ class Decoder:
         self.finish = self._watch(token)
         if self.finish is None and self._reply_length() >= self._budget and not self._complete():
             self.finish = "length"
+
+    def _leaves_no_choice(self) -> bool:
+        if self._structure is None:
+            return False
+        ahead = self._structure.ahead()
+        return ahead.ended or len(ahead.forced()) > 0
 
     def _complete(self) -> bool:
         return self._structure is not None and self._structure.ahead().ended

@@ -5,15 +5,18 @@ Pure: neither the source nor the owner of the look-ahead moves. A draft may go f
 
 from typing import NamedTuple
 
-from engine.decoding.processor import Lookahead
+import numpy as np
+
+from engine.decoding.processor import Bits, Lookahead
 from engine.drafting.source import Walk
 from engine.errors import ConstraintError
 
 
 class Draft(NamedTuple):
-    """One drafted token. A certain one is right whenever everything before it in the draft is."""
+    """One drafted token; `p` is the probability that it is right if everything before it in the draft is."""
 
     token: int
+    p: float
     certain: bool
 
 
@@ -25,20 +28,27 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
     draft: list[Draft] = []
     try:
         while len(draft) < longest and not (ahead is not None and ahead.ended):
-            guess = walk.guess(None if ahead is None else ahead.mask())
+            mask = None if ahead is None else ahead.mask()
+            guess = walk.guess(mask)
             if guess is None:
                 break
-            token, _probability = guess
-            draft.append(Draft(token, certain=False))
+            token, p = guess
+            if token < 0 or (mask is not None and not _is_legal(mask, token)):
+                break  # a source that did not look at the mask
+            draft.append(Draft(token, p, certain=False))
             walk.advance(token)
             if ahead is None:
                 continue
             ahead.advance(token)
             while len(draft) < longest and (span := ahead.forced()):
                 for forced in span[: longest - len(draft)]:
-                    draft.append(Draft(forced, certain=True))
+                    draft.append(Draft(forced, 1.0, certain=True))
                     walk.advance(forced)
                     ahead.advance(forced)
     except ConstraintError:
         pass  # a refusal in the future: the owner will meet it in its own time, if it ever gets there
     return draft
+
+
+def _is_legal(mask: Bits, token: int) -> bool:
+    return token < 32 * mask.size and bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))

@@ -22,12 +22,24 @@ class Walk(Protocol):
 
 
 class DraftSource(Protocol):
-    """Something that proposes tokens."""
+    """Something that proposes tokens; it lives across turns."""
 
-    wants_topk: bool
+    @property
+    def name(self) -> str:
+        """What it is called in statistics."""
+        ...
+
+    @property
+    def wants_topk(self) -> bool:
+        """True if it wants `observe_topk`."""
+        ...
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Start a turn with this prompt; what is committed after it comes through `observe`."""
+        ...
 
     def observe(self, tokens: Sequence[int]) -> None:
-        """Learn from committed tokens, prompt included, in order."""
+        """Learn from committed tokens, in order."""
         ...
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
@@ -54,7 +66,11 @@ class _NoWalk:
 class NoDrafts:
     """The empty source: the decoder then commits forced spans and free choices only."""
 
+    name = "none"
     wants_topk = False
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        pass
 
     def observe(self, tokens: Sequence[int]) -> None:
         pass

@@ -1,31 +1,30 @@
 """A model's key-value cache and its forward pass, with guards in front of every assertion of llama.cpp.
 
-Knows token ids and positions; `tokens` always equals what is in the cache, also after an abort or an error.
+Knows token ids and positions; `tokens` always equals what is in the cache, also after an abort or an error. What a
+memory can do is found out by trying, never by the name of an architecture.
 """
 
-import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import Aborted, DecodeFailed
+from engine.errors import DecodeFailed
 from engine.gguf import ModelFileError
 from engine.llama import library
 from engine.llama.library import AbortFlag, llama_cpp
+from engine.llama.raw import Batch, open_context, raise_status, read_row
+from engine.llama.streams import LlamaStreams
 from engine.llama.weights import Weights
-from engine.numerics import GGML_TYPE_F16, NumericsPlan
-
-_NO_SLOT = 1
-_ABORTED = 2
+from engine.numerics import NumericsPlan
 
 
 class LlamaContext:
     """One sequence in a KV cache of `length` positions.
 
-    `batch` is the largest number of tokens in one `decode`. Raises `ModelFileError` when llama.cpp cannot make a
-    context of that length, for want of memory for example.
+    `batch` is the largest number of tokens in one `decode`. `can_rollback` tells whether `keep` can drop a tail; it is
+    False for memories that are one state and not one entry a token (recurrent and hybrid models). Raises
+    `ModelFileError` when llama.cpp cannot make a context of that length, for want of memory for example.
     """
 
     def __init__(
@@ -33,39 +32,24 @@ class LlamaContext:
     ) -> None:
         self._weights = weights  # kept alive: the context points into it
         self._context: llama_cpp.llama_context_p | None = None
-        params = llama_cpp.llama_context_default_params()
-        params.n_ctx = length
-        params.n_batch = params.n_ubatch = min(batch, length)
-        params.n_threads = params.n_threads_batch = threads
-        params.kv_unified = False
-        params.swa_full = True
-        params.no_perf = True
-        if numerics.exact:
-            params.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED
-        params.type_k = GGML_TYPE_F16
-        params.type_v = numerics.value_type
         self._abort_flag = AbortFlag()
-        library.forget_errors()
-        self._context = llama_cpp.llama_init_from_model(weights.pointer, params)
-        if not self._context:
-            reason = (library.errors() or ["not enough memory?"])[0]
-            raise ModelFileError(f"{weights.path.name}: no context of {length} tokens: {reason}")
-        llama_cpp.llama_set_abort_callback(self._context, self._abort_flag.callback, self._abort_flag.data)
+        self._context, self._memory = open_context(
+            weights,
+            length=length,
+            threads=threads,
+            numerics=numerics,
+            batch=batch,
+            abort_flag=self._abort_flag,
+        )
+        self.numerics = numerics
+        self.threads = threads
         self.length: int = llama_cpp.llama_n_ctx(self._context)
         self.batch: int = llama_cpp.llama_n_batch(self._context)  # llama.cpp clamps it silently
         self.vocab_size = weights.vocab_size
         self.tokens: list[int] = []
-        memory = llama_cpp.llama_get_memory(self._context)
-        if memory is None:
-            raise ModelFileError(f"{weights.path.name}: this kind of model has no memory to decode with")
-        self._memory = memory
-        self._batch_struct = llama_cpp.llama_batch_init(self.batch, 0, 1)
-        self._ids = _view(self._batch_struct.token, self.batch)
-        self._positions = _view(self._batch_struct.pos, self.batch)
-        self._wanted = _view(self._batch_struct.logits, self.batch)
-        _view(self._batch_struct.n_seq_id, self.batch)[:] = 1
-        for index in range(self.batch):
-            self._batch_struct.seq_id[index][0] = 0
+        self._batch = Batch(self.batch)
+        self.can_rollback = False  # until it was tried
+        self.can_rollback = self._probe_rollback()
 
     def decode(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[NDArray[np.float32]]:
         """Append tokens to the cache and return the rows of logits at the `wanted` indices of `tokens`.
@@ -83,26 +67,15 @@ class LlamaContext:
             raise ValueError(
                 f"{start} tokens in the cache and {count} more exceed the context of {self.length}"
             )
-        self._ids[:count] = tokens
-        if not 0 <= int(self._ids[:count].min()) <= int(self._ids[:count].max()) < self.vocab_size:
-            raise ValueError(f"token ids go from 0 to {self.vocab_size - 1}")
-        self._positions[:count] = np.arange(start, start + count)
-        self._wanted[:count] = 0
-        if wanted:
-            self._wanted[list(wanted)] = 1
-        self._batch_struct.n_tokens = count
+        self._batch.clear()
+        self._batch.add(tokens, position=start, sequence=0, wanted=wanted, vocab_size=self.vocab_size)
         library.forget_errors()
-        status = llama_cpp.llama_decode(pointer, self._batch_struct)
+        status = llama_cpp.llama_decode(pointer, self._batch.struct)
         if status != 0:
             self._follow_memory(tokens)
-            if status == _ABORTED:
-                raise Aborted
-            reason = "; ".join(library.errors()) or (
-                "no free cell" if status == _NO_SLOT else "no reason given"
-            )
-            raise DecodeFailed(f"llama.cpp could not decode (status {status}): {reason}")
+            raise_status(status)
         self.tokens.extend(tokens)
-        return [self._row(index) for index in wanted]
+        return [read_row(pointer, index, self.vocab_size) for index in wanted]
 
     def keep(self, count: int) -> int:
         """Drop everything after the first `count` tokens; return how many are left.
@@ -116,8 +89,7 @@ class LlamaContext:
         if count > 0 and llama_cpp.llama_memory_seq_rm(self._memory, 0, count, -1):
             del self.tokens[count:]
         else:
-            llama_cpp.llama_memory_clear(self._memory, True)
-            self.tokens.clear()
+            self._empty()
         return len(self.tokens)
 
     def abort(self) -> None:
@@ -127,6 +99,28 @@ class LlamaContext:
     def clear_abort(self) -> None:
         """Let `decode` work again."""
         self._abort_flag.clear()
+
+    def twin(self, length: int) -> "LlamaContext":
+        """Return an empty context over the same weights, with the same settings and a length of its own."""
+        return LlamaContext(self._weights, length=length, threads=self.threads, numerics=self.numerics)
+
+    def streams(self, count: int, length: int) -> LlamaStreams:
+        """Return an empty cache for `count` sequences of `length` positions or more, aborted together with this one."""
+        original = self._weights.metadata(
+            f"{self._weights.metadata('general.architecture')}.rope.scaling.original_context_length"
+        )
+        if original is not None and self.length > int(original):
+            length = max(length, int(original) + 1)  # LongRoPE takes other factors for longer caches
+        return LlamaStreams(
+            self._weights,
+            count=count,
+            length=min(length, self.length),
+            threads=self.threads,
+            numerics=self.numerics,
+            batch=self.batch,
+            abort_flag=self._abort_flag,
+            can_rollback=self.can_rollback,
+        )
 
     @property
     def pointer(self) -> llama_cpp.llama_context_p:
@@ -138,22 +132,33 @@ class LlamaContext:
     def close(self) -> None:
         """Free the cache; harmless when repeated."""
         if self._context:
-            llama_cpp.llama_batch_free(self._batch_struct)
+            self._batch.free()
             llama_cpp.llama_free(self._context)
             self._context = None
 
-    def _row(self, index: int) -> NDArray[np.float32]:
-        pointer: Any = llama_cpp.llama_get_logits_ith(self.pointer, index)
-        row: Any = (ctypes.c_float * self.vocab_size).from_address(ctypes.addressof(pointer.contents))
-        return np.frombuffer(row, dtype=np.float32)
+    def _probe_rollback(self) -> bool:
+        """Read two tokens and try to take one back; leave the cache empty."""
+        try:
+            self.decode([0, 0], ())
+        except DecodeFailed as error:
+            raise ModelFileError(f"{self._weights.path.name}: {error}") from error
+        able = bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        self.keep(0)
+        return able
+
+    def _empty(self) -> None:
+        llama_cpp.llama_memory_clear(self._memory, True)
+        self.tokens.clear()
 
     def _follow_memory(self, tokens: Sequence[int]) -> None:
-        """After an abort whole micro-batches stay in the cache; count them as read."""
+        """After an abort whole micro-batches stay in the cache; count them as read.
+
+        A memory that is one state is then half overwritten, and llama.cpp cannot remove the batch from it.
+        """
+        if not self.can_rollback:
+            self._empty()
+            return
         present = llama_cpp.llama_memory_seq_pos_max(self._memory, 0) + 1
         read = max(0, present - len(self.tokens))
         self.tokens.extend(tokens[:read])
         del self.tokens[max(0, present) :]
-
-
-def _view(pointer: Any, count: int) -> NDArray[Any]:
-    return np.ctypeslib.as_array(pointer, shape=(count,))

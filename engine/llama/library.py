@@ -128,3 +128,13 @@ def _cores_of_system() -> int | None:
             return len(cores) or None
     except OSError:
         return None
+
+
+def processor() -> str:
+    """Return what llama.cpp says of the processor's instructions, by which it picks its kernels."""
+    return llama_cpp.llama_print_system_info().decode("utf-8", "replace").strip(" |")
+
+
+def version() -> str:
+    """Return the version of the bindings and of the llama.cpp inside."""
+    return f"llama-cpp-python {llama_cpp.__version__}"

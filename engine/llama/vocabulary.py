@@ -23,6 +23,8 @@ from engine.specials import Special, partition
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _CONTROL = llama_cpp.LLAMA_TOKEN_ATTR_CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_UNKNOWN
 _SPECIAL = _CONTROL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED
+_SIZES_APART = 128
+_FIRST_COMPARED = 5
 _SENTINELS = ("\x02", "\n", "\x1f", "~", "a")
 _Tokenize = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -172,6 +174,29 @@ class LlamaVocabulary:
         return LLTokenizer.from_llamacpp(  # pyright: ignore[reportAttributeAccessIssue]
             tokens=marked, vocab_ptr=self._pointer, tokenize_fptr=address, eos_token=sorted(self._end_ids)
         )
+
+    def incompatible_with(self, draft: "LlamaVocabulary") -> str | None:
+        """Say in a sentence why a model with the vocabulary `draft` cannot draft for this one, or return None.
+
+        llama.cpp's conditions (`common/speculative.cpp`): the same type, the same begin and end rules, sizes at most
+        128 apart, and the same text for every id from 5 on, as far as both go.
+        """
+        mine, its = self._pointer, draft._pointer
+        if llama_cpp.llama_vocab_type(mine) != llama_cpp.llama_vocab_type(its):
+            return "Its tokenizer is of another type."
+        for what, adds, marker in (
+            ("begins", llama_cpp.llama_vocab_get_add_bos, llama_cpp.llama_vocab_bos),
+            ("ends", llama_cpp.llama_vocab_get_add_eos, llama_cpp.llama_vocab_eos),
+        ):
+            if adds(mine) != adds(its) or (adds(mine) and marker(mine) != marker(its)):
+                return f"It {what} a text by another rule."
+        if abs(self._count - draft._count) > _SIZES_APART:
+            return f"It has {draft._count} tokens and not {self._count}."
+        for token in range(_FIRST_COMPARED, min(self._count, draft._count)):
+            texts = draft._text_of(token), self._text_of(token)
+            if texts[0] != texts[1]:
+                return f"Its token {token} is {texts[0]!a} and not {texts[1]!a}."
+        return None
 
     def tokenize(self, text: str) -> list[int]:
         """Return the ids that spell plain text, with nothing added; lone surrogates count as U+FFFD."""

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from app.main import app
 
-STAMPO = [sys.executable, "-P", "-c", "from app.main import main; main()"]
+STAMPO = [sys.executable, "-P", "-c", "from app.__main__ import main; main()"]
 
 KEYS = {"reply", "parsed", "valid", "finish", "reasoning", "seed", "model", "constraint", "stats"}
 MODEL_KEYS = {
@@ -302,3 +302,40 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_draft_model_changes_nothing_of_the_reply_and_a_foreign_one_is_refused(
+    model: Path, tmp_path: Path
+) -> None:
+    small = write_tiny_model(tmp_path / "small.gguf", vocabulary("qwen2"), seed=4)
+    options = ("Tell me.", "--seed", "3", "--max-tokens", "12")
+    plain = ask(model, *options)
+    drafted = ask(model, *options, "--draft-model", str(small))
+    assert (drafted.returncode, drafted.stdout) == (plain.returncode, plain.stdout)
+    assert "it reached --max-tokens" in drafted.stderr.decode()
+    foreign = write_tiny_model(tmp_path / "foreign.gguf", vocabulary("gpt-2"))
+    refused = ask(model, "Tell me.", "--draft-model", str(foreign))
+    assert refused.returncode == 3
+    assert "foreign.gguf cannot draft for tiny.gguf" in sentence(refused)
+
+
+def test_options_in_front_of_a_command_are_refused_instead_of_ignored(model: Path) -> None:
+    done = CliRunner().invoke(app, ["-m", str(model), "ask", "Go."])
+    assert done.exit_code == 2
+    assert "--model belongs behind `ask`" in done.stderr
+    assert CliRunner().invoke(app, ["--threads", "1", "doctor"]).exit_code == 2
+
+
+def test_ctrl_c_while_python_imports_leaves_no_traceback(model: Path) -> None:
+    with subprocess.Popen(
+        [*STAMPO, "ask", "-m", str(model), "Go."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        while b"_pydantic_core" not in Path(f"/proc/{process.pid}/maps").read_bytes():
+            pass  # the heavy imports have not begun
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode in (130, -signal.SIGINT)
+        assert b"Traceback" not in errors

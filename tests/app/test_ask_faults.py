@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from app import client, paths
 from app.client import EngineClient
-from app.commands import ask as ask_command
 from app.main import app
 from app.store import Store, StoreError
 from app.store.values import StoredMessage
@@ -47,7 +46,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
         file = tmp_path / "script.json"
         file.write_text(json.dumps(script), encoding="utf-8")
         command = [sys.executable, scripted_worker.__file__, str(file)]
-        monkeypatch.setattr(client, "worker_command", lambda _log: command)
+        monkeypatch.setattr(client, "worker_command", lambda _log, _cache=None: command)
         result = CliRunner().invoke(app, ["ask", "Go.", "-m", "m.gguf", *arguments])
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
@@ -155,7 +154,7 @@ def test_output_that_cannot_be_written_ends_the_turn_and_keeps_the_reply(
     def emit(_text: str) -> None:
         raise fault
 
-    monkeypatch.setattr(ask_command, "emit", emit)
+    monkeypatch.setattr("app.commands.report.emit", emit)
     done = ask({"turns": [[{"say": "Half", "size": 4}, {"hold": True}]]}, "--save")
     assert done.exit_code == code
     assert str(fault) in done.stderr

@@ -67,6 +67,13 @@ async def done(session: Session) -> None:
     await until(lambda: not session.busy)
 
 
+async def test_verified_numerics_reach_the_badge(begin):
+    probed = {"type": "probed", "exact": "exact", "detail": "rows are equal"}
+    session = await ready(begin({"load": [*scripted_worker.LOADED, {"send": probed}]}))
+    await until(lambda: session.engine.ready.numerics_reason == "rows are equal")
+    assert session.engine.ready.exact == "exact"
+
+
 async def test_a_reply_in_shape_ends_in_the_store_with_its_verdict_and_trace(begin):
     session = await ready(begin({"turns": [[{"say": "yes", "size": 3}, {"end": "stop"}]]}))
     session.set_shape(YES)

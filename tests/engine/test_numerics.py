@@ -37,12 +37,21 @@ def test_a_tiled_kind_in_the_outer_matrices_alone_costs_too_little_to_give_up_ex
     assert (chosen.exact, chosen.tiled) == (True, False)
 
 
-@pytest.mark.parametrize("kind", ["F16", "BF16", "F32", "IQ4_NL", "MXFP4"])
+@pytest.mark.parametrize("kind", ["F16", "BF16", "F32", "MXFP4"])
 @pytest.mark.parametrize("wish", ["auto", "exact"])
 def test_kinds_without_an_exact_kernel_are_fast_and_say_why(kind: str, wish: str) -> None:
     chosen = plan(weights(kind), wish)  # type: ignore[arg-type]
     assert chosen.badge == "fast"
     assert kind in chosen.reason
+
+
+def test_a_kind_that_must_be_repacked_is_exact_unless_another_must_not_be() -> None:
+    chosen = plan(weights("IQ4_NL"), "auto")
+    assert (chosen.exact, chosen.tiled, chosen.extra_buffers) == (True, True, True)
+    mixed = plan(weights("IQ4_NL", outer="Q6_K"), "exact")
+    assert not mixed.exact
+    assert "IQ4_NL" in mixed.reason
+    assert "Q6_K" in mixed.reason
 
 
 def test_a_gpu_and_a_wish_for_speed_are_obeyed() -> None:

@@ -1,0 +1,264 @@
+"""Several draft sources as one: asked in the order of their gain, muted when they lose, cut off when they fail.
+
+Knows sources by name and what became of their guesses; nothing of costs beyond the acceptance that pays. Invariants:
+a guess is accounted to the source that made it; a source that raises is never called again and never ends a turn;
+while a source loses, its probes cost a bounded number of guesses at distances that double.
+
+The stream itself tells whether a guess was right, also one that was never submitted. Sources hear of those too, so
+that one whose guesses are declined can still learn that they are better than it thought.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from engine.decoding.processor import Bits
+from engine.drafting.source import DraftSource, Walk
+from engine.errors import Aborted
+
+PAYS = 0.45
+"""The acceptance at which a guess costs what it saves, on CPUs where a row costs about half a forward."""
+
+_log = logging.getLogger(__name__)
+
+_EVIDENCE = 8.0
+"""Verified guesses before a source is judged."""
+_MEMORY = 0.9
+"""Share of the record that outlives one walk."""
+_FIRST_MUTE = 8
+_LONGEST_MUTE = 512
+
+_HOPELESS = 0.05
+"""A walk ends where its guesses so far are less likely than this: no row behind them pays."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    """A source, its totals, its recent record and its punishment."""
+
+    source: DraftSource
+    walks: int = 0
+    submitted: int = 0
+    accepted: int = 0
+    mutes: int = 0
+    gain: float = 0.0
+    recent_submitted: float = 0.0
+    recent_accepted: float = 0.0
+    level: int = 0
+    muted_until: int = 0
+    broken: bool = False
+
+    def call(self, ask: Callable[[], _Answer]) -> _Answer | None:
+        """Return the source's answer; None if it fails, which ends its part for good."""
+        if self.broken:
+            return None
+        try:
+            return ask()
+        except Aborted:
+            raise
+        except Exception:  # a source may fail in any way, and the reply does not need it
+            self.broken = True
+            self.mutes += 1
+            _log.exception("the draft source %r failed and is not asked again", self.source.name)
+            return None
+
+    def hear(self, submitted: int, accepted: int, now: int, pays: float) -> None:
+        """Account a walk; mute the source when its recent guesses cost more than they save."""
+        self.submitted += submitted
+        self.accepted += accepted
+        self.gain += (1 - _MEMORY) * (accepted - pays * submitted - self.gain)
+        self.recent_submitted = _MEMORY * self.recent_submitted + submitted
+        self.recent_accepted = _MEMORY * self.recent_accepted + accepted
+        if self.recent_submitted < _EVIDENCE:
+            return
+        if self.recent_accepted >= pays * self.recent_submitted:
+            self.level = 0
+            return
+        self.mutes += 1
+        self.muted_until = now + min(_FIRST_MUTE << self.level, _LONGEST_MUTE)
+        self.level = min(self.level + 1, 16)
+        self.recent_submitted = self.recent_accepted = 0.0  # the probe is judged by itself
+
+
+class Cascade:
+    """A source made of others; at equal gain the earlier one is asked first.
+
+    At each place the sources are asked in order until one is surer than `pays`; if none is, the likeliest guess is
+    taken. The source that guessed last is asked first at the next place. Names must differ (`ValueError`).
+    """
+
+    name = "cascade"
+
+    def __init__(self, sources: Sequence[DraftSource], *, pays: float = PAYS) -> None:
+        if len({source.name for source in sources}) < len(sources):
+            raise ValueError("draft sources need names that differ")
+        self._members = [_Member(source) for source in sources]
+        self._pays = pays
+        self._walks = 0
+        self._last: _CascadeWalk | None = None
+
+    @property
+    def wants_topk(self) -> bool:
+        """True while a source that works wants the likeliest successors."""
+        return any(member.source.wants_topk and not member.broken for member in self._members)
+
+    @property
+    def muted(self) -> bool:
+        """True if a muted source might have had a guess for the last walk."""
+        return any(not member.broken and member.muted_until > self._walks for member in self._members)
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """Tell every source that a turn starts."""
+        self._settle(0, 0)
+        for member in self._members:
+            member.call(lambda source=member.source: source.begin(prompt))
+
+    def observe(self, tokens: Sequence[int]) -> None:
+        """Tell every source; muted ones learn on."""
+        if self._last is not None:
+            self._last.compare(tokens)
+        for member in self._members:
+            member.call(lambda source=member.source: source.observe(tokens))
+
+    def observe_topk(self, token: int, successors: Sequence[int]) -> None:
+        """Tell the sources that want it."""
+        for member in self._members:
+            if member.source.wants_topk:
+                member.call(lambda source=member.source: source.observe_topk(token, successors))
+
+    def walk(self) -> Walk:
+        """Open a walk over the sources that are not muted."""
+        self._settle(0, 0)
+        self._walks += 1
+        awake = [
+            member for member in self._members if member.muted_until <= self._walks and not member.broken
+        ]
+        awake.sort(key=lambda member: -member.gain)
+        self._last = _CascadeWalk(awake, self._pays)
+        return self._last
+
+    def feedback(self, submitted: int, accepted: int) -> None:
+        """Share out what became of the last walk's guesses, in the order in which they were made."""
+        if self._last is not None:
+            for member, count, right in _shares([(by[0],) for by in self._last.guesses], submitted, accepted):
+                member.hear(count, right, self._walks, self._pays)
+        self._settle(submitted, accepted)
+
+    def _settle(self, submitted: int, accepted: int) -> None:
+        """Tell the sources of the last walk what the stream, or the decoder, has verified of their guesses."""
+        walk, self._last = self._last, None
+        if walk is None:
+            return
+        seen, right = max(submitted, walk.seen), max(accepted, walk.right)
+        for member, count, good in _shares(walk.guesses, seen, right):
+            member.call(lambda source=member.source, count=count, good=good: source.feedback(count, good))
+
+    def statistics(self) -> dict[str, dict[str, float]]:
+        """Return by source: walks it had a part in, guesses submitted and accepted, their ratio, and mutes."""
+        return {
+            member.source.name: {
+                "walks": member.walks,
+                "submitted": member.submitted,
+                "accepted": member.accepted,
+                "acceptance": member.accepted / member.submitted if member.submitted else 0.0,
+                "mutes": member.mutes,
+            }
+            for member in self._members
+        }
+
+
+def _shares(
+    guesses: Sequence[Sequence[_Member]], verified: int, right: int
+) -> list[tuple[_Member, int, int]]:
+    """Return by member how many of the verified guesses were its own, and how many of those were right."""
+    shares: dict[_Member, list[int]] = {}
+    for place, members in enumerate(guesses[:verified]):
+        for member in members:
+            share = shares.setdefault(member, [0, 0])
+            share[0] += 1
+            share[1] += place < right
+    return [(member, count, good) for member, (count, good) in shares.items()]
+
+
+class _CascadeWalk:
+    """One walk over several; the inner walks are opened and moved only when they are asked."""
+
+    def __init__(self, members: Sequence[_Member], pays: float) -> None:
+        self.guesses: list[tuple[_Member, ...]] = []
+        """By guess that was walked over: who made it, then who was asked and had the same."""
+        self.seen = 0
+        """Guesses that the stream has reached, up to the first that was wrong."""
+        self.right = 0
+        """How many of those were right."""
+        self._members = list(members)
+        self._pays = pays
+        self._walks: dict[_Member, tuple[Walk, int]] = {}
+        self._path: list[int] = []
+        self._places: list[int] = []
+        self._agreed: tuple[_Member, ...] = ()
+        self._p = 1.0
+        self._reached = 1.0
+        self._compared = 0
+
+    def guess(self, mask: Bits | None) -> tuple[int, float] | None:
+        self._agreed = ()
+        if self._reached < _HOPELESS:
+            return None
+        best: tuple[int, float] | None = None
+        asked: list[tuple[_Member, int]] = []
+        for member in self._members:
+            guess = member.call(lambda member=member: self._ask(member, mask))
+            if guess is None:
+                continue
+            if best is None or guess[1] > best[1]:
+                best = guess
+                asked.insert(0, (member, guess[0]))
+            else:
+                asked.append((member, guess[0]))
+            if guess[1] >= self._pays:
+                break
+        if best is not None:
+            self._agreed = tuple(member for member, token in asked if token == best[0])
+            self._p = best[1]
+        return best
+
+    def advance(self, token: int) -> None:
+        agreed, self._agreed = self._agreed, ()
+        if agreed:
+            owner = agreed[0]
+            self._reached *= self._p
+            owner.walks += all(owner is not members[0] for members in self.guesses)
+            self.guesses.append(agreed)
+            self._places.append(len(self._path))
+            if self._members[0] is not owner:
+                self._members.remove(owner)
+                self._members.insert(0, owner)
+        self._path.append(token)
+        for member in agreed:  # at once, so that it knows which of its guesses were walked over
+            member.call(lambda member=member: self._opened(member))
+
+    def compare(self, tokens: Sequence[int]) -> None:
+        """Follow the stream along the path, as far as they are the same."""
+        for token in tokens:
+            if self._compared >= len(self._path):
+                return
+            same = self._path[self._compared] == token
+            if self.seen < len(self._places) and self._places[self.seen] == self._compared:
+                self.seen += 1
+                self.right += same
+            self._compared = self._compared + 1 if same else len(self._path)
+
+    def _ask(self, member: _Member, mask: Bits | None) -> tuple[int, float] | None:
+        guess = self._opened(member).guess(mask)
+        return None if guess is None else (int(guess[0]), float(guess[1]))
+
+    def _opened(self, member: _Member) -> Walk:
+        """Return the source's own walk, moved to where this one stands."""
+        walk, at = self._walks.get(member) or (member.source.walk(), 0)
+        for token in self._path[at:]:
+            walk.advance(token)
+        self._walks[member] = (walk, len(self._path))
+        return walk
