@@ -132,12 +132,19 @@ class ConstraintLookahead:
 
 
 class _Mask:
-    """The mask of one state, computed at most once and never changed after."""
+    """The mask of one state, computed at most once and never changed after.
 
-    __slots__ = ("bits", "count")
+    `after` is the mask behind the token that some matcher went on with from here: what a look-ahead computed is
+    there when its owner follows the same way.
+    """
+
+    __slots__ = ("after", "bits", "count")
 
     bits: Bits
     count: int
+
+    def __init__(self) -> None:
+        self.after: tuple[int, _Mask] | None = None
 
     def ids(self) -> list[int]:
         return np.flatnonzero(np.unpackbits(self.bits.view(np.uint8), bitorder="little")).tolist()
@@ -157,7 +164,9 @@ class _State:
         return _State(self.matcher.deep_copy(), self._mask, self._vocab_size)
 
     def advance(self, token: int) -> bool:
-        self._mask = _Mask()
+        if self._mask.after is None or self._mask.after[0] != token:
+            self._mask.after = (token, _Mask())
+        self._mask = self._mask.after[1]
         return self.matcher.consume_token(token)
 
     def mask(self) -> _Mask:

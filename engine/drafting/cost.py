@@ -65,8 +65,8 @@ class CostModel:
     def __init__(
         self,
         *,
-        fixed: float = 0.006,
-        row: float = 0.0031,
+        fixed: float = 0.0035,
+        row: float = 0.003,
         logit_row: float = 0.002,
         learning: bool = True,
     ) -> None:

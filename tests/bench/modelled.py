@@ -3,7 +3,7 @@
     python tests/bench/modelled.py [--tasks NAME ...] [--model GGUF] [--threads N] [--json]
 
 The forwards are real, their time is modelled: the sum of T(rows, rows of logits) over the forwards that decoded the
-reply, with one recorded curve (SmolLM2 135M Q4_1, two threads: 6 ms + 3.1 ms a row + 2 ms a row of logits), which the
+reply, with one recorded curve (SmolLM2 135M Q4_1, two threads: 3.5 ms + 3 ms a row + 2 ms a row of logits), which the
 gate is given as well. So two runs give the same figures on any machine. Reading the prompt is the same in all modes
 and left out. Beside it the wall time outside the forwards, and the whole wall time. All greedy, all checked to give
 the same tokens. `full` begins every turn with empty memories; `warm` keeps them through the turns of a task and is
@@ -36,7 +36,7 @@ from engine.loading import load_engine
 from engine.protocol import Load
 from engine.turn import Engine
 
-CURVE = CostModel(fixed=0.006, row=0.0031, logit_row=0.002, learning=False)
+CURVE = CostModel(fixed=0.0035, row=0.003, logit_row=0.002, learning=False)
 MODES = ("naive", "forced", "full", "warm", "limit")
 CONTEXT = 4096
 

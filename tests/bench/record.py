@@ -2,8 +2,9 @@
 
     python tests/bench/record.py [--rounds N] [--model GGUF]
 
-Greedy, the same messages for all, SmolLM2 by default. Three ways: the engine with forced spans, the naive loop (a mask
-and a forward for every token), and the peer. Each is run warm (the prompt is in the cache, as both programs keep it
+Greedy, the same messages for all, SmolLM2 by default. Four ways: the engine with drafts (its memories are emptied
+before every record, so that it has seen none), with forced spans only, the naive loop (a mask and a forward for every
+token), and the peer. Each is run warm (the prompt is in the cache, as both programs keep it
 between requests) and cold (caches emptied). Prints seconds to the finished record, their ratios, and where the
 engine's own time goes. A ratio of one interleaved run is what counts; absolute times are the
 machine's.
@@ -17,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from app.models import resolve_model
 from engine.decoding.constraint import Constraint, ConstraintLookahead
 from engine.decoding.naive import naive
 from engine.decoding.sampler import Sampler
+from engine.drafting.drafts import Drafts
 from engine.events import Finished
 from engine.llama.context import LlamaContext
 from engine.loading import load_engine
@@ -102,6 +105,9 @@ def request(shape: GrammarSpec, *, shown: bool) -> Generate:
 def run_engine(engine: Engine, generate: Generate, cold: bool) -> Finished:
     if cold:
         engine.context.keep(0)
+    learned = engine.drafts.gate
+    engine.drafts = Drafts(engine.vocabulary.size)
+    engine.drafts.gate = learned
     *_, last = engine.generate(generate)
     if not isinstance(last, Finished):
         raise SystemExit(f"the turn did not finish: {last}")
@@ -191,9 +197,11 @@ def main() -> None:
                 shares["bookkeeping"].append(
                     (own - parts.seconds["mask"] - parts.seconds["choice"]) / decoding
                 )
+            seconds, forced = timed(run_engine, engine, replace(generate, speculate=False), cold)
+            times["forced spans only"].append(seconds)
             seconds, text = timed(run_naive, engine, generate, cold)
             times["naive"].append(seconds)
-            if text != finished.text:
+            if not text == finished.text == forced.text:
                 raise SystemExit(f"the streams differ:\n{finished.text}\n{text}")
             seconds, text = timed(run_peer, peer, shape, shown, cold)
             times["response_format"].append(seconds)
@@ -203,12 +211,13 @@ def main() -> None:
         print(f"  record: {finished.text}  fits: {check(shape, finished.text).fits}")
         print(f"  peer's: {text.strip()}  fits: {check(shape, text).fits}")
         print(
-            f"  {stats.reply_tokens} tokens, {stats.forced_tokens} forced, {stats.forwards} forwards "
+            f"  {stats.reply_tokens} tokens, {stats.forced_tokens} forced, {stats.accepted_tokens} of "
+            f"{stats.drafted_tokens} guesses accepted, {stats.forwards} forwards, {forced.stats.forwards} without "
             f"({stats.forwards / stats.reply_tokens:.2f} a token), prompt {stats.prompt_tokens} tokens"
         )
         medians = {name: statistics.median(values) for name, values in times.items()}
         for name, seconds in medians.items():
-            print(f"  {name:16} {seconds:6.3f} s   {seconds / medians['stampo']:5.2f} x stampo")
+            print(f"  {name:18}{seconds:6.3f} s   {seconds / medians['stampo']:5.2f} x stampo")
         own = ", ".join(f"{name} {statistics.median(values):.1%}" for name, values in shares.items())
         print(f"  engine time outside the forward, of decode time: {own}")
         print(
