@@ -32,9 +32,9 @@ _KNOWN_TYPES = frozenset(
 )
 
 _SIGNALS = {
-    signal.SIGKILL: "was killed (often by the system, when memory runs out)",
+    signal.SIGKILL: "was killed, often by the system when memory runs out",
     signal.SIGSEGV: "crashed with a segmentation fault",
-    signal.SIGBUS: "crashed with a bus error (was the model file changed or cut while in use?)",
+    signal.SIGBUS: "crashed with a bus error, as when a model file is changed or cut while in use",
     signal.SIGABRT: "stopped itself over a failed assertion",
     signal.SIGILL: "met an instruction this processor lacks",
     signal.SIGFPE: "crashed with an arithmetic fault",

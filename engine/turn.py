@@ -57,6 +57,7 @@ class Engine:
     exact: Exactness
     drafts: Drafts = field(default_factory=Drafts)
     _constraints: OrderedDict[str, Constraint] = field(default_factory=OrderedDict)
+    _earlier: dict[str, list[int]] = field(default_factory=dict)
 
     def generate(self, request: Generate) -> Iterator[Event]:
         """Yield the events of one turn; the last one is `Finished` or `Failed`."""
@@ -165,7 +166,11 @@ class Engine:
         # The last token is always read again: its row is the first to choose from.
         reused = self.context.keep(min(_common_prefix(self.context.tokens, prompt.ids), len(prompt.ids) - 1))
         if request.speculate:
-            self.drafts.remember([self.vocabulary.tokenize(reply) for reply in request.earlier])
+            self._earlier = {
+                reply: self._earlier.get(reply) or self.vocabulary.tokenize(reply)
+                for reply in request.earlier
+            }
+            self.drafts.remember(list(self._earlier.values()))
         before = self.drafts.statistics()
         text = _ReplyText(self.vocabulary, request.stop)
         decoder = Decoder(

@@ -194,7 +194,7 @@ class Worker:
         self._probe_due = False
         try:
             self._probe(in_pause=True)
-        except Exception:
+        except Exception:  # nobody asked for it, so nobody is to be troubled
             traceback.print_exc()
 
     def _probe(self, *, in_pause: bool = False) -> bool:

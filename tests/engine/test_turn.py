@@ -7,6 +7,8 @@ import pytest
 from engine.decoding.constraint import Constraint
 from engine.decoding.naive import naive
 from engine.decoding.sampler import Sampler
+from engine.drafting.cost import CostModel, Gate
+from engine.drafting.drafts import Drafts
 from engine.events import Event, Failed, Finished, PromptRead, Started, Tokens
 from engine.fake import FakeContext, FakeVocabulary, fake_engine
 from engine.protocol import Generate, Message, Sampling
@@ -341,3 +343,19 @@ def test_the_constraint_is_compiled_once_and_cloned() -> None:
     first, second = engine.constraint(YEAR), engine.constraint(YEAR)
     assert isinstance(first, Constraint)
     assert first is not second
+
+
+def test_earlier_replies_are_guessed_from_and_change_nothing() -> None:
+    word = GrammarSpec(kind="regex", text="[a-z]{9}")
+    replies = (finished(ask(fake_engine(), "Where?", shape=word, seed=seed)) for seed in range(50))
+    # Earlier replies are sent as text; here one whose tokens are those that its text is spelled with.
+    plain = next(end for end in replies if end.tokens == tuple(FakeVocabulary().tokenize(end.text)))
+    engine = fake_engine()
+    engine.drafts = Drafts(engine.vocabulary.size)
+    engine.drafts.gate = Gate(CostModel(fixed=1, row=0.001, logit_row=0.001, learning=False))
+    told = finished(ask(engine, "Where?", shape=word, seed=plain.seed, earlier=(plain.text, plain.text)))
+    assert told.tokens == plain.tokens
+    assert told.stats.sources["memory"]["accepted"] > 0
+    assert told.stats.forwards < plain.stats.forwards
+    silent = finished(ask(engine, "Where?", shape=word, seed=plain.seed, speculate=False))
+    assert (silent.tokens, silent.stats.drafted_tokens) == (plain.tokens, 0)
