@@ -40,6 +40,13 @@ from grammars.spec import GrammarSpec
 
 PROMPT = "Describe the city of Paris."
 _TEXT = {"type": "string", "maxLength": 60}
+_YEAR = {"type": "integer", "minimum": 0, "maximum": 2100}
+_LANDMARK = {
+    "type": "object",
+    "properties": {"name": _TEXT, "built": _YEAR},
+    "required": ["name", "built"],
+    "additionalProperties": False,
+}
 RECORD = GrammarSpec(
     kind="json_schema",
     name="record of five fields and three landmarks, in keywords that every peer knows",
@@ -50,9 +57,9 @@ RECORD = GrammarSpec(
                 "name": _TEXT,
                 "country": _TEXT,
                 "population": {"type": "integer", "minimum": 0, "maximum": 99999999},
-                "founded": {"type": "integer", "minimum": 0, "maximum": 2100},
+                "founded": _YEAR,
                 "known_for": _TEXT,
-                "landmarks": {"type": "array", "items": _TEXT, "minItems": 3, "maxItems": 3},
+                "landmarks": {"type": "array", "items": _LANDMARK, "minItems": 3, "maxItems": 3},
             },
             "required": ["name", "country", "population", "founded", "known_for", "landmarks"],
             "additionalProperties": False,
