@@ -10,6 +10,7 @@ import asyncio
 import dataclasses
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,8 +18,8 @@ from pathlib import Path
 from typing import get_args
 
 from app import paths
-from engine.events import Event, Exited, Hello
-from engine.protocol import PROTOCOL_VERSION, Command, ProtocolError, decode_event, encode_command
+from engine.events import Event, Exited, Failed, Hello, Ready
+from engine.protocol import PROTOCOL_VERSION, Command, Load, ProtocolError, decode_event, encode_command
 
 LINE_LIMIT = 64 * 1024 * 1024
 SILENCE_S = 15.0
@@ -40,6 +41,10 @@ _SIGNALS = {
     signal.SIGFPE: "crashed with an arithmetic fault",
     signal.SIGTERM: "was asked to end by another program",
 }
+_CRASHES = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE))
+_ASSERTION = re.compile(rb"([\w.-]+:\d+: GGML_ASSERT\(.{1,300}\) failed)")
+_LOG_TAIL = 65536
+_LONGEST_NAME = 255
 
 
 def worker_command(log: Path | None = None, cache: Path | None = None) -> list[str]:
@@ -70,6 +75,8 @@ class EngineClient:
         self._pump: asyncio.Task[None] | None = None
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._log: Path | None = None
+        self._log_start = 0
+        self._loading = ""
         self._closing = False
         self._starting = asyncio.Lock()
 
@@ -79,13 +86,18 @@ class EngineClient:
         return self._process.pid if self._process else None
 
     async def start(self, command: Sequence[str] | None = None, log: Path | None = None) -> None:
-        """Start the process and begin to read. A program that cannot be started becomes an `Exited` event."""
+        """Start the process and begin to read. A program that cannot be started becomes an `Exited` event.
+
+        A log that cannot be written is done without: on a full disk or in a read-only folder there is still an engine.
+        """
         async with self._starting:
             if self._closing:
                 return
-            self._log = log
+            errors = _open_log(log)
+            self._log = None if errors is None else log
+            self._log_start = 0 if errors is None else os.fstat(errors).st_size
             try:
-                self._process = await self._spawn(command or worker_command(log, _cache()), log)
+                self._process = await self._spawn(command or worker_command(self._log, _cache()), errors)
             except (OSError, ValueError) as error:  # ValueError: a name that no program can have
                 self._end(f"The engine could not be started: {error}.", None)
                 return
@@ -95,6 +107,8 @@ class EngineClient:
         """Send a command without waiting. To a process that is gone it is dropped: `Exited` tells of that."""
         if self._process is None or self._process.stdin is None or self._process.stdin.is_closing():
             return
+        if isinstance(command, Load):
+            self._loading = Path(command.model).name[:_LONGEST_NAME]
         self._process.stdin.write(encode_command(command))
 
     async def events(self) -> AsyncIterator[Event]:
@@ -123,18 +137,16 @@ class EngineClient:
         if self._pump is not None:
             await self._pump
 
-    async def _spawn(self, command: Sequence[str], log: Path | None) -> asyncio.subprocess.Process:
+    async def _spawn(self, command: Sequence[str], log: int | None) -> asyncio.subprocess.Process:
         # A session of its own: keys of the terminal (Ctrl+C, Ctrl+Z) reach the interface alone, from the
         # first instant, and nothing in the worker can write to the terminal. If the interface dies in any
         # way, its end of the pipe closes and the worker exits at end of input.
         if log is None:
             return await self._exec(command, asyncio.subprocess.DEVNULL)
-        log.parent.mkdir(parents=True, exist_ok=True)
-        errors = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            return await self._exec(command, errors)
+            return await self._exec(command, log)
         finally:
-            os.close(errors)
+            os.close(log)
 
     @staticmethod
     async def _exec(command: Sequence[str], errors: int) -> asyncio.subprocess.Process:
@@ -161,7 +173,7 @@ class EngineClient:
         code = await process.wait()
         if process.stdin is not None:
             process.stdin.close()
-        self._end(fault or f"The engine {_manner(code)}.", code)
+        self._end(fault or f"The engine {_manner(code)}{self._circumstances(code)}.", code)
 
     async def _take_lines(self, process: asyncio.subprocess.Process) -> str | None:
         """Queue the events of the process until the end of its output; return what it did wrong."""
@@ -179,6 +191,8 @@ class EngineClient:
                 fault = str(error)
                 self._kill()
                 continue
+            if isinstance(event, Ready) or (isinstance(event, Failed) and event.turn is None):
+                self._loading = ""
             if event is not None:
                 self._queue.put_nowait(event)
         return fault
@@ -208,11 +222,44 @@ class EngineClient:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 
+    def _circumstances(self, code: int) -> str:
+        """Say what the process was loading when it died, and what llama.cpp itself said of it."""
+        said = ""
+        if self._loading:
+            said = f" while it loaded {self._loading}"
+            if -code in _CRASHES:
+                said += ", which may be damaged or of a kind that this llama.cpp cannot run"
+        assertion = self._assertion() if -code == signal.SIGABRT else ""
+        return f"{said}: {assertion}" if assertion else said
+
+    def _assertion(self) -> str:
+        """Return the assertion that failed last in this process, from its log; empty if there is none."""
+        if self._log is None:
+            return ""
+        try:
+            with self._log.open("rb") as log:
+                log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL))
+                found = _ASSERTION.findall(log.read())
+        except OSError:  # the sentence does without
+            return ""
+        return found[-1].decode("utf-8", "replace") if found else ""
+
     def _end(self, message: str, code: int | None) -> None:
         if not self._closing:
             where = f" Its log is {self._log}." if self._log is not None else ""
             self._queue.put_nowait(Exited(message=message + where, code=code))
         self._queue.put_nowait(None)
+
+
+def _open_log(log: Path | None) -> int | None:
+    """Open the log for appending, readable by its owner only; None where that cannot be done."""
+    if log is None:
+        return None
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        return None
 
 
 def _cache() -> Path | None:

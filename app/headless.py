@@ -38,7 +38,10 @@ _FAILED_CODES = {"usage": USAGE, "shape": USAGE, "model": MODEL, "cancelled": IN
 
 @dataclass(slots=True)
 class Outcome:
-    """How the turn went. `code` is the exit code if a reply is missing, and `error` says why."""
+    """How the turn went. `code` is the exit code if a reply is missing, and `error` says why.
+
+    It is 0 if the reader of standard output left before the end.
+    """
 
     code: int = MODEL
     model: ModelInfo | None = None
@@ -50,7 +53,7 @@ class Outcome:
         """How a single reply ended, also where the engine did not say."""
         if self.replies:
             return self.replies[0].finish
-        return "cancelled" if self.code == INTERRUPTED else "error"
+        return "cancelled" if self.code in (OK, INTERRUPTED) else "error"
 
 
 class Conversation:
@@ -70,7 +73,7 @@ class Conversation:
         self._request = request
         self._output = output
         self._record = record
-        self._client = client or EngineClient()
+        self._client = client or EngineClient(on_silence=_tell_silence)
         self._log = log
         self._outcome = Outcome()
         self._trace: list[Token] = []
@@ -95,7 +98,7 @@ class Conversation:
                 if self._follow(event):
                     break
         except OutputError as error:
-            self._outcome.code = USAGE if str(error) else INTERRUPTED
+            self._outcome.code = USAGE if str(error) else OK  # a reader that has read enough may leave
             self._fail(str(error))
         finally:
             self._progress.clear()
@@ -123,7 +126,7 @@ class Conversation:
         elif isinstance(event, Tokens):
             self._trace.extend(event.tokens)
             if self._record is not None:
-                self._record.grow(event.text, self._trace)
+                self._record.grow(event.text, self._trace, event.reasoning)
             self._output(event.text)
         elif isinstance(event, Finished):
             self._outcome.replies.append(event)
@@ -181,6 +184,11 @@ class _Progress:
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._shown = False
+
+
+def _tell_silence(seconds: float) -> None:
+    if seconds:
+        narrate(f"The engine has said nothing for {seconds:.0f} seconds; Ctrl+C twice ends it.")
 
 
 def _narrate_all(sentences: tuple[str, ...]) -> None:

@@ -1,13 +1,15 @@
 """The reply being written: the one place that turns events into what panel, transcript and store read.
 
-Knows nothing of screens, processes or files. Invariants: `pieces` only grows, so a reader keeps an index
-into it; counts are those of the committed tokens seen so far; after the end nothing changes.
+Knows nothing of screens, processes or files. Invariants: `pieces` and `thought_pieces` only grow, so a reader keeps
+an index into them; what the model thinks never gets into the reply's text; counts are those of the committed tokens
+seen so far, reasoning included; after the end nothing changes.
 """
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 from engine.events import Event, Failed, Finish, Finished, Notice, PromptRead, Started, Stats, Token, Tokens
+from grammars.progress import Progress
 from grammars.spec import GrammarSpec
 
 Phase = Literal["waiting", "reading", "writing", "done"]
@@ -25,12 +27,18 @@ class LiveReply:
     phase: Phase = "waiting"
     stopping: bool = False
     pieces: list[str] = field(default_factory=list)
+    thought_pieces: list[str] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     masked: list[int] = field(default_factory=list)
     """Masked ids at each free choice, in order; free replies have none."""
     forced: int = 0
     accepted: int = 0
     sampled: int = 0
+    landed: int = 0
+    sources: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What each source of drafts guessed, as of about a second ago."""
+    thought_tokens: int = 0
+    """Those of the reasoning, markers included; each has an origin, too."""
     prompt_tokens: int = 0
     reused_tokens: int = 0
     read: int = 0
@@ -44,6 +52,13 @@ class LiveReply:
     final: str | None = None
     ids: tuple[int, ...] = ()
     reasoning: str | None = None
+    _progress: Progress = field(default_factory=Progress)
+
+    @property
+    def filling(self) -> str:
+        """The path of the member of a JSON reply that is being written; empty where there is none."""
+        writing = self.phase == "writing" and self.shape is not None and self.shape.kind == "json_schema"
+        return self._progress.field if writing and self.pieces else ""
 
     @property
     def text(self) -> str:
@@ -51,9 +66,9 @@ class LiveReply:
         return "".join(self.pieces) if self.final is None else self.final
 
     @property
-    def masked_share(self) -> float | None:
-        """Share of the vocabulary masked at the last free choice, 0 to 1."""
-        return self.masked[-1] / self.vocab_size if self.masked else None
+    def thoughts(self) -> str:
+        """The reasoning so far, or in the end the engine's own account of it; empty if there was none."""
+        return "".join(self.thought_pieces) if self.reasoning is None else self.reasoning
 
     @property
     def tokens_per_s(self) -> float:
@@ -92,7 +107,7 @@ class LiveReply:
         elif isinstance(event, Finished):
             self.finish, self.error, self.stats = event.finish, event.error, event.stats
             self.final, self.ids, self.seed = event.text, event.tokens, event.seed
-            self.reasoning = event.reasoning
+            self.reasoning, self.sources = event.reasoning, event.stats.sources
             self.phase = "done"
         elif isinstance(event, Failed):
             self.fail(event.message, "cancelled" if event.kind == "cancelled" else "error")
@@ -105,6 +120,7 @@ class LiveReply:
 
     def _take(self, event: Tokens) -> None:
         self.forwards, self.elapsed_s = event.forwards, event.elapsed_s
+        self.sources = event.sources or self.sources
         if (
             event.forwards
         ):  # before the first forward there is only what the shape forces; the prompt is not read
@@ -112,12 +128,19 @@ class LiveReply:
         self.tokens.extend(event.tokens)
         if event.text:
             self.pieces.append(event.text)
+            if self.shape is not None and self.shape.kind == "json_schema":
+                self._progress.append(event.text)
+        if event.reasoning:
+            self.thought_pieces.append(event.reasoning)
         for token in event.tokens:
+            self.thought_tokens += token.part == "reasoning"
             if token.origin == "forced":
                 self.forced += 1
             elif token.origin == "accepted":
                 self.accepted += 1
+            elif token.origin == "landed":
+                self.landed += 1
             else:
                 self.sampled += 1
-            if self.shape is not None and token.allowed is not None:
+            if self.shape is not None and token.allowed is not None and token.part == "reply":
                 self.masked.append(self.vocab_size - token.allowed)

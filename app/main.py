@@ -1,11 +1,11 @@
 """The command `stampo`: the interface when called alone, and its commands."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from app.commands import ask, chats, doctor, export, presets
+from app.commands import ask, backup, bench, chats, doctor, export, import_, lint, presets, restore
 from app.commands.options import (
     ContextOption,
     DraftModelOption,
@@ -14,9 +14,12 @@ from app.commands.options import (
     NumericsOption,
     ThreadsOption,
 )
-from app.models import NoModel, resolve_model
+from app.commands.person import Picker, read_person, told
+from app.models import NoModel
 from app.terminal import OutputError, emit, narrate, output_error, prepare_streams, refuse
-from engine.protocol import Load
+from app.version import version
+
+_UsageError: Any = typer.BadParameter.__base__  # typer carries a copy of click, whose names are not public
 
 app = typer.Typer(
     name="stampo",
@@ -28,16 +31,19 @@ app = typer.Typer(
 )
 app.command("ask")(ask.ask)
 app.command("export")(export.export)
+app.command("import")(import_.import_)
+app.command("backup")(backup.backup)
+app.command("restore")(restore.restore)
 app.command("doctor")(doctor.doctor)
+app.command("lint")(lint.lint)
+app.command("bench")(bench.bench)
 app.add_typer(presets.app, name="presets")
 app.add_typer(chats.app, name="chats")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        emit(f"stampo {version('stampo')}\n")
+        emit(f"stampo {version()}\n")
         raise typer.Exit
 
 
@@ -58,25 +64,16 @@ def stampo(
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context)
         return
+    settings, faults = read_person()
     try:
-        path = resolve_model(model)
-        draft = None if draft_model is None else str(resolve_model(draft_model))
+        load = Picker(context, settings).load(context="context_length")
     except NoModel as error:
         refuse(str(error), code=3)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         refuse("The interface needs a terminal; `stampo ask` works without one.")
     from app.tui.app import run
 
-    run(
-        Load(
-            model=str(path),
-            draft_model=draft,
-            context=context_length,
-            threads=threads,
-            gpu_layers=gpu_layers,
-            numerics=numerics,
-        )
-    )
+    run(load, settings, told(faults) if faults else "")
 
 
 def _refuse_misplaced(context: typer.Context) -> None:
@@ -90,15 +87,22 @@ def _refuse_misplaced(context: typer.Context) -> None:
 def main() -> None:
     """Run the command line; what the system refuses on the way ends it with a sentence.
 
-    A place that cannot be used or an output that cannot be written exits with 2, a reader of standard output
-    that has left with 130.
+    Every usage error is one sentence and exits with 2, as does a place that cannot be used or an output that cannot
+    be written. A reader of standard output that has read enough may leave: that is no fault.
     """
     prepare_streams()
     code: object = 0
     try:
-        app()
+        code = app(prog_name="stampo", standalone_mode=False)
     except SystemExit as ended:
         code = ended.code
+    except _UsageError as error:
+        if message := error.format_message():  # empty where a command was missing: its help was shown
+            narrate(f"{message.rstrip('.')}. Try --help.")
+        code = error.exit_code
+    except typer.Abort:  # a question that was not answered
+        narrate("Nothing was done.")
+        code = 1
     except (OSError, OutputError) as error:
         code = _refused(error)
     try:
@@ -110,6 +114,7 @@ def main() -> None:
 
 def _refused(error: OSError | OutputError) -> int:
     if isinstance(error, OutputError) and not str(error):
-        return 130
-    narrate(getattr(error, "strerror", None) or str(error))
+        return 0
+    reason = getattr(error, "strerror", None)
+    narrate(f"{error.filename}: {reason.lower()}." if reason and error.filename else reason or str(error))
     return 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 APP = "stampo"
+STORE_NAME = "stampo.sqlite3"
 
 
 class PathError(OSError):
@@ -20,17 +21,42 @@ class PathError(OSError):
 
 def data_dir() -> Path:
     """Return the folder of chats and shapes, made if missing."""
-    return _folder(_home() or platformdirs.user_data_path(APP, appauthor=False))
+    return _folder(data_place())
+
+
+def data_place() -> Path:
+    """Return the folder of chats and shapes and make nothing."""
+    return _home() or platformdirs.user_data_path(APP, appauthor=False)
 
 
 def store_path() -> Path:
     """Return the file of the store; its folder exists, the file may not."""
-    return data_dir() / "stampo.sqlite3"
+    return data_dir() / STORE_NAME
+
+
+def store_place() -> Path:
+    """Return the file of the store and make nothing."""
+    return data_place() / STORE_NAME
 
 
 def shapes_dir() -> Path:
     """Return the folder of the person's own shapes, made if missing."""
     return _folder(data_dir() / "shapes")
+
+
+def shapes_place() -> Path:
+    """Return the folder of the person's own shapes and make nothing."""
+    return data_place() / "shapes"
+
+
+def shapes_lock() -> Path:
+    """Return the file that is locked while the person's own shapes are changed; it may be missing."""
+    return data_dir() / "shapes.lock"
+
+
+def versions_dir(name: str) -> Path:
+    """Return the folder of the earlier versions of one of the person's shapes and make nothing."""
+    return shapes_place() / "versions" / name
 
 
 def cache_dir() -> Path:
@@ -47,9 +73,24 @@ def log_path() -> Path:
 
 def config_path() -> Path:
     """Return the settings file; its folder exists, the file may not."""
+    place = config_place()
+    return _folder(place.parent) / place.name
+
+
+def config_place() -> Path:
+    """Return the settings file and make nothing."""
     home = _home()
     folder = home / "config" if home else platformdirs.user_config_path(APP, appauthor=False)
-    return _folder(folder) / "settings.toml"
+    return folder / "settings.toml"
+
+
+def hugging_face_cache() -> Path:
+    """Return the folder where the tools of Hugging Face keep what they fetched, which may be missing."""
+    if hub := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
+        return Path(hub)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    home = os.environ.get("HF_HOME") or Path(cache or Path.home() / ".cache", "huggingface")
+    return Path(home, "hub")
 
 
 def create_private(path: Path) -> None:
@@ -93,6 +134,11 @@ def write_private(path: Path, data: bytes, *, replace: bool = False) -> None:
         written.unlink(missing_ok=True)
 
 
+def make_private(path: Path) -> None:
+    """Make a folder that only its owner may enter, unless it exists. Raises `PathError`."""
+    _folder(path)
+
+
 def _move_to_free_name(source: Path, target: Path) -> None:
     try:
         target.hardlink_to(source)  # fails if the name is taken, without a gap between look and act
@@ -114,7 +160,11 @@ def _home() -> Path | None:
 
 def _folder(path: Path) -> Path:
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in reversed(
+            (path, *path.parents)
+        ):  # `parents=True` would let others enter those in between
+            if not folder.is_dir():
+                folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise PathError(f"The folder {path} cannot be made: {_reason(error)}.") from error
     return path

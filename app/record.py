@@ -10,10 +10,10 @@ from typing import Self
 
 from app import paths
 from app.conversation import title
-from app.session import CHECKPOINT_S
 from app.store.store import Store
 from app.store.values import StoreError
 from app.terminal import narrate
+from app.writing import CHECKPOINT_S
 from engine.events import Finish, Finished, ModelInfo, Token
 from engine.protocol import Generate
 
@@ -29,6 +29,7 @@ class Record:
         self._model: ModelInfo | None = None
         self._reply: int | None = None
         self._text = ""
+        self._reasoning = ""
         self._saved_at = 0.0
         self._faulty = False
 
@@ -37,6 +38,8 @@ class Record:
         """Save the prompt. Raises `StoreError` or `PathError` if that cannot be done."""
         *before, message = request.messages
         store = Store(paths.store_path())
+        if store.notice:
+            narrate(store.notice)
         try:
             chat = store.create_chat(title=title(message.content), system=before[0].content if before else "")
             store.set_shape(
@@ -53,9 +56,10 @@ class Record:
         self._model = model
         self._keep(self._begin)
 
-    def grow(self, text: str, trace: Sequence[Token]) -> None:
-        """Take more of the reply; about once a second it is written."""
+    def grow(self, text: str, trace: Sequence[Token], reasoning: str = "") -> None:
+        """Take more of the reply and of its reasoning; about once a second it is written."""
         self._text += text
+        self._reasoning += reasoning
         if time.monotonic() - self._saved_at >= CHECKPOINT_S:
             self._saved_at = time.monotonic()
             self._keep(lambda: self._checkpoint(trace))
@@ -68,8 +72,11 @@ class Record:
         error: str,
         valid: bool | None,
         trace: Sequence[Token],
-    ) -> None:
-        """Close the reply as it ended, and the store; `finish` and `error` are for a reply without an end."""
+    ) -> str:
+        """Close the reply as it ended, and the store; return what to tell the person.
+
+        `finish` and `error` are for a reply without an end.
+        """
         kept = True
         if self._model is not None:
             if finished is not None:
@@ -83,9 +90,7 @@ class Record:
                     lambda: self._store.abandon_reply(self._begin(), finish=finish, error=reason)
                 )
         self._store.close()
-        narrate(
-            f"Saved as chat {self._chat}." if kept else f"Chat {self._chat} does not hold the whole reply."
-        )
+        return f"Saved as chat {self._chat}." if kept else f"Chat {self._chat} does not hold the whole reply."
 
     def _begin(self) -> int:
         """Return the reply's number; what failed at the beginning is tried again."""
@@ -97,12 +102,19 @@ class Record:
                 sampling=self._request.sampling,
                 seed=self._request.sampling.seed,
                 model=self._model,
-                options={"max_tokens": self._request.max_tokens, "stop": list(self._request.stop)},
+                options={
+                    "max_tokens": self._request.max_tokens,
+                    "stop": list(self._request.stop),
+                    "think": self._request.think,
+                    "think_tokens": self._request.think_tokens,
+                    "land": self._request.land,
+                    "stop_loops": self._request.stop_loops,
+                },
             )
         return self._reply
 
     def _checkpoint(self, trace: Sequence[Token]) -> None:
-        self._store.checkpoint(self._begin(), self._text, trace)
+        self._store.checkpoint(self._begin(), self._text, trace, reasoning=self._reasoning)
 
     def _keep(self, write: Callable[[], object]) -> bool:
         """Do something with the store and return whether it worked; the first fault is told."""

@@ -1,38 +1,38 @@
-"""What the person is doing: the open chat, the reply being written, and the store that keeps both.
+"""What the person is doing: the open chat, its tree of messages, and the reply being written (writing.py).
 
-Knows no screen: an interface calls its methods, reads its state and compares `revision`. Invariants: the
-prompt is in the store before the engine is asked; one reply at a time; a reply is checkpointed about once a
-second and ends in the store exactly once, whatever happens to the engine; a message that the engine refused
-before reading it is back in the draft and not in the path; a fault of the store never stops the reply on the
-screen.
+Knows no screen: an interface calls its methods, reads its state and compares `revision`. Invariants: those of
+writing.py; a message that the engine refused before reading it is back in the draft and not in the path; a shape is
+never dropped: another try at a reply, a continued one and an edited message keep the shape they had; nothing is
+removed but into the trash.
 """
 
-import itertools
-import re
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
-from app.conversation import prompt, title
-from app.exchange.export import dumps, export_chat
+from app.conversation import LEFT_OUT, left_out, prompt, title
+from app.counting import Counter
+from app.inspection import Inspections, Place
 from app.live import LiveReply
-from app.paths import data_dir, write_private
+from app.settings import NAMES, ReplySettings, as_mapping, overlaid
 from app.store.store import Store
-from app.store.values import Chat, ChatSummary, StoredMessage, StoreError
+from app.store.values import Chat, ChatSummary, Reply, StoredMessage, StoreError
 from app.supervisor import Supervisor
 from app.terminal import well_formed
-from engine.events import Event, Exited, Failed, Finish, Finished, Heartbeat
-from engine.protocol import Generate, Sampling
-from grammars.spec import GrammarSpec, ShapeError
+from app.writing import SLOW_STOP_S, Wish, Writing, command
+from engine.events import Event, Heartbeat, ModelInfo
+from engine.protocol import Load
+from grammars.spec import GrammarSpec
 
-CHECKPOINT_S = 1.0
-SLOW_STOP_S = 1.0
+__all__ = ["SLOW_STOP_S", "RefusedError", "Session"]
 
 _NOT_RUNNING = {
     "gone": "The engine is not running; Ctrl+R starts it.",
     "failed": "The model could not be loaded; Ctrl+R tries again.",
     "stopped": "Loading was stopped; Ctrl+R loads the model.",
 }
+_WHOLE = ("stop", "stop_text")
 
 
 class RefusedError(Exception):
@@ -42,7 +42,8 @@ class RefusedError(Exception):
 class Session:
     """The state of one interface.
 
-    `trouble` is the last thing that went wrong with the open chat, as a sentence, or empty.
+    `trouble` is the last thing that went wrong with the open chat, as a sentence, or empty. `listing` changes when
+    other chats than the open one have changed.
     """
 
     def __init__(
@@ -50,35 +51,35 @@ class Session:
         store: Store,
         supervisor: Callable[[Callable[[Event], None]], Supervisor],
         *,
-        sampling: Sampling | None = None,
-        max_tokens: int = 1024,
-        speculate: bool = True,
-        remember: bool = True,
+        settings: ReplySettings | None = None,
+        system: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
         self.engine = supervisor(self._on_event)
-        self.live: LiveReply | None = None
-        self.trouble = ""
+        self.defaults = settings or ReplySettings()
+        self.system = system
+        self.trouble = store.notice
         self.revision = 0
-        self._sampling = sampling or Sampling()
-        self._max_tokens = max_tokens
-        self._speculate = speculate
-        self._remember = remember
-        self._clock = clock
-        self._saved_at = 0.0
-        self._stopped_at = 0.0
+        self.listing = 0
+        self._writing = Writing(store, self.engine, tell=self._tell, ended=self._ended, clock=clock)
+        self.inspections = Inspections(self.engine)
+        self.counter = Counter(self.engine.send)
         self._live_title = ""
-        self._returned = ""
-        self._turn = 0
+        self._undos: list[Callable[[], None]] = []
         self.chat, self.path = self._first_chat()
 
     # --- chats
 
     @property
+    def live(self) -> LiveReply | None:
+        """The reply being written, or the last one of this session."""
+        return self._writing.live
+
+    @property
     def busy(self) -> bool:
         """True while a reply is being written."""
-        return self.live is not None and self.live.phase != "done"
+        return self._writing.busy
 
     @property
     def live_here(self) -> LiveReply | None:
@@ -93,8 +94,21 @@ class Session:
     @property
     def stop_is_slow(self) -> bool:
         """True when a reply was told to stop a while ago and did not."""
-        stopping = self.busy and self.live is not None and self.live.stopping
-        return stopping and self._clock() - self._stopped_at >= SLOW_STOP_S
+        return self._writing.stop_is_slow
+
+    @property
+    def can_undo(self) -> bool:
+        """True when something was put into the trash in this session and is still there."""
+        return bool(self._undos)
+
+    def can_continue(self, reply: Reply) -> bool:
+        """Tell whether a reply was cut, so that it can go on."""
+        return reply.finish not in _WHOLE
+
+    @property
+    def settings(self) -> ReplySettings:
+        """How the next reply of the open chat is asked for: the defaults and what the chat wants otherwise."""
+        return overlaid(self.defaults, self.chat.settings)[0]
 
     def told_in_path(self, trouble: str) -> bool:
         """Tell whether the open chat's last reply says itself that this went wrong."""
@@ -107,19 +121,29 @@ class Session:
             summary if summary.messages or summary.title else self.store.chat(summary.id)
             for summary in self.store.chats()
         ]
-        return [chat for chat in chats if chat.id == self.chat.id or not _is_blank(chat)]
+        return [chat for chat in chats if chat.id == self.chat.id or not _is_blank(chat, self.system)]
 
     def open(self, chat_id: int) -> None:
         """Open a chat; a reply of another one goes on being written."""
         self.chat = self.store.chat(chat_id)
-        self.trouble = self._returned = ""
+        self.trouble = ""
         self._read_path()
+
+    def open_at(self, chat_id: int, message_id: int) -> None:
+        """Open a chat with the path that leads through a message. Raises `RefusedError` while that path grows."""
+        self.open(chat_id)
+        if all(message.id != message_id for message in self.path):
+            self._need_rest()
+            self.store.set_leaf(chat_id, self.store.tip(message_id))
+            self._read_all()
 
     def new_chat(self) -> None:
         """Open an empty chat, an unused one if there is any."""
         empty = (self.store.chat(chat.id) for chat in self.store.chats() if not chat.messages)
-        blank = next((chat.id for chat in empty if _is_blank(chat)), None)
-        self.open(self.store.create_chat() if blank is None else blank)
+        blank = next((chat.id for chat in empty if _is_blank(chat, self.system)), None)
+        self.open(self._create_chat() if blank is None else blank)
+        if self.chat.system != self.system:  # an unused one from before the default was changed
+            self.set_system(self.system)
 
     def set_draft(self, text: str) -> None:
         """Keep unsent text with the open chat."""
@@ -130,13 +154,26 @@ class Session:
 
     def take_returned(self) -> str:
         """Return a message of the open chat that was refused, once; it belongs into the field it came from."""
-        text, self._returned = self._returned, ""
-        return text
+        returned = self._writing.returned
+        if returned is None or returned[0] != self.chat.id:
+            return ""
+        self._writing.returned = None
+        return returned[1]
 
     def set_system(self, text: str) -> None:
         """Set the system prompt of the open chat."""
         self.store.set_system(self.chat.id, well_formed(text).strip())
         self._read_chat()
+
+    def set_defaults(self, settings: ReplySettings, system: str) -> None:
+        """Set how replies are asked for where a chat says nothing, and the system prompt of new chats.
+
+        An open chat that is unused takes the system prompt, too.
+        """
+        unused = _is_blank(self.chat, self.system)
+        self.defaults, self.system = settings, system
+        if unused and self.chat.system != system:
+            self.set_system(system)
 
     def set_shape(self, shape: GrammarSpec | None) -> None:
         """Pour the next replies into a shape, or into none."""
@@ -152,84 +189,125 @@ class Session:
         self._need_shape()
         self._set_shape(self.chat.shape, on=self.chat.shape_on, shown=not self.chat.shape_shown)
 
-    def export(self) -> Path:
-        """Write the open chat into the current folder, else into the data folder; return where.
+    def change_settings(self, changes: Mapping[str, Any]) -> None:
+        """Ask for the open chat's next replies otherwise; what equals the default is no longer the chat's own.
 
-        Raises `RefusedError` for a chat without a message.
+        Raises `RefusedError` naming what cannot be used, with nothing changed.
         """
-        if not self.chat.messages:
-            raise RefusedError("There is nothing to export yet.")
-        text = dumps(export_chat(self.store, self.chat.id)).encode()
-        name = re.sub(r"[^\w-]+", "-", self.chat.title)[:40].strip("-").lower() or f"chat-{self.chat.id}"
-        try:
-            return _write_new(Path.cwd(), name, text)
-        except OSError:  # the folder is read-only or gone
-            return _write_new(data_dir(), name, text)
+        _, faulty = overlaid(self.defaults, changes)
+        if faulty:
+            raise RefusedError(f"{faulty[0]} cannot be {changes[faulty[0]]}.")
+        defaults = as_mapping(self.defaults)
+        kept = {**self.chat.settings, **changes}
+        self._keep_settings(
+            {name: value for name, value in kept.items() if name not in NAMES or value != defaults[name]}
+        )
+
+    def leave_out(self, messages: int) -> None:
+        """Keep so many of the path's oldest messages from the model; 0 shows it all of them again."""
+        self._keep_settings({**self.chat.settings, LEFT_OUT: messages})
 
     # --- replies
 
-    def send(self, text: str) -> LiveReply:
-        """Store a message and ask for its reply. Raises `RefusedError`, or `StoreError` with nothing sent."""
-        if not text.strip():
+    def send(self, text: str, *, max_tokens: int | None = None) -> LiveReply:
+        """Store a message with the draft's attachments and ask for its reply, of at most `max_tokens` if given.
+
+        Raises `RefusedError`, or `StoreError` with nothing sent.
+        """
+        attachments = self.store.draft_attachments(self.chat.id)
+        if not text.strip() and not attachments:
             raise RefusedError("Write something first.")
-        if self.busy:
-            where = f" in the chat “{self.elsewhere}”" if self.elsewhere else ""
-            raise RefusedError(f"A reply is being written{where}. Escape stops it.")
-        if self.engine.state != "ready" or self.engine.ready is None:
-            reason = _NOT_RUNNING.get(self.engine.state)
-            raise RefusedError(reason or "The model is not loaded yet; your text stays here.")
+        model = self._need_model()
         text = well_formed(text)
-        chat, model = self.chat, self.engine.ready.model
+        chat = self.chat
         shape = chat.shape if chat.shape_on else None
         parent = self.path[-1].id if self.path else None
-        told = shape if chat.shape_shown else None
-        user = self.store.add_user(chat.id, parent, text, shape=told)
-        if not chat.title:
-            self.store.rename_chat(chat.id, title(text))
-        reply = self.store.begin_reply(
-            chat.id,
-            user,
-            shape=shape,
-            sampling=self._sampling,
-            seed=self._sampling.seed,
-            model=model,
-            options={"max_tokens": self._max_tokens},
-        )
-        self.set_draft("")
-        self._turn += 1
-        self.live = LiveReply(
-            turn=self._turn, chat=chat.id, reply=reply, shape=shape, vocab_size=model.vocab_size
-        )
-        self.trouble = ""
-        self._saved_at = self._clock()
-        self._read_chat()
-        self._read_path()
-        self._live_title = self.chat.title
-        self.engine.send(
-            Generate(
-                turn=self._turn,
-                messages=prompt(self.chat, self.path),
-                shape=shape,
-                sampling=self._sampling,
-                max_tokens=self._max_tokens,
-                speculate=self._speculate,
-                earlier=self._earlier(shape),
-            )
-        )
-        return self.live
+        wanted = self._wanted()
+        if max_tokens is not None:
+            wanted["settings"] = replace(wanted["settings"], max_tokens=max_tokens)
 
-    def _earlier(self, shape: GrammarSpec | None) -> tuple[str, ...]:
-        """Return earlier replies under the shape, from which the engine guesses."""
-        if shape is None or not (self._speculate and self._remember):
-            return ()
-        return self.store.earlier_replies(shape)
+        def made() -> Wish:
+            user = self.store.add_user(
+                chat.id, parent, text, shape=shape if chat.shape_shown else None, with_draft=True
+            )
+            if not chat.title:
+                self.store.rename_chat(chat.id, title(text) or title(attachments[0].name))
+            self.store.set_draft(chat.id, "")
+            return Wish(message=user, shape=shape, **wanted)
+
+        return self._ask(model, made)
+
+    def edit(self, message_id: int, text: str) -> LiveReply:
+        """Ask again with another text in place of a message; the old one stays as its sibling. Raises `RefusedError`.
+
+        The new message is shown and held to the shape of the old one.
+        """
+        if not text.strip():
+            raise RefusedError("Write something first.")
+        model = self._need_model()
+        old = self.store.message(message_id)
+        if old.reply is not None:
+            raise RefusedError("Only your own messages can be edited; a reply can be asked for again.")
+        shape = self._shape_of(old)
+        wanted = self._wanted()
+
+        def made() -> Wish:
+            user = self.store.add_user(
+                old.chat_id, old.parent, well_formed(text), shape=old.shape, attachments=old.attachments
+            )
+            return Wish(message=user, shape=shape, **wanted)
+
+        return self._ask(model, made)
+
+    def regenerate(self, reply_id: int, *, same_seed: bool = False) -> LiveReply:
+        """Ask for another reply to the same message, under the same shape; with its own seed and settings if wished."""
+        model = self._need_model()
+        old, reply = self._reply(reply_id)
+        wanted = self._wanted()
+        if same_seed:
+            settings, _ = overlaid(wanted["settings"], reply.options)
+            wanted = {"settings": settings, "sampling": replace(reply.sampling, seed=reply.seed)}
+        return self._ask(model, lambda: Wish(message=_parent(old), shape=old.shape, **wanted))
+
+    def continue_reply(self, reply_id: int) -> LiveReply:
+        """Go on with a reply that was cut; what it was given to end within its budget is taken back."""
+        _, reply = self._reply(reply_id)
+        if not self.can_continue(reply):
+            raise RefusedError("This reply is whole; there is nothing to go on with.")
+        trace = self.store.trace(reply_id)
+        landed = next((place for place, token in enumerate(trace) if token.origin == "landed"), len(trace))
+        return self.fork(reply_id, landed)
+
+    def fork(self, reply_id: int, place: int, token: int | None = None) -> LiveReply:
+        """Write a reply anew that begins with the first `place` tokens of another one, and then with `token`."""
+        model = self._need_model()
+        old, reply = self._reply(reply_id)
+        ids = self._ids(reply_id, reply, model)
+        if not 0 <= place <= len(ids):
+            raise RefusedError("The reply has no such token.")
+        prefix = (*ids[:place], *(() if token is None else (token,)))
+        wish = Wish(
+            message=_parent(old), shape=old.shape, prefix=prefix, continued_from=reply_id, **self._wanted()
+        )
+        return self._ask(model, lambda: wish)
+
+    def inspect(self, reply_id: int, place: int) -> None:
+        """Ask what the model thinks of a place of a reply; `inspections` gets the answer. Raises `RefusedError`."""
+        model = self._need_model()
+        old, reply = self._reply(reply_id)
+        ids = self._ids(reply_id, reply, model)
+        if not 0 <= place < len(ids):
+            raise RefusedError("The reply has no such token.")
+        message = _parent(old)
+        settings, _ = overlaid(self.settings, reply.options)
+        wish = Wish(message=message, shape=old.shape, sampling=reply.sampling, settings=settings)
+        messages = prompt(self.store.chat(old.chat_id), self.store.path(old.chat_id, message))
+        self.inspections.ask(Place(reply_id, place), command(0, messages, wish), ids, model.vocabulary)
 
     def stop(self) -> bool:
         """Stop what runs; return whether there was anything to stop."""
-        if self.busy and self.live is not None:
-            if not self.live.stopping:
-                self._stopped_at = self._clock()
-            self.live.stopping = True
+        if self.busy:
+            self._writing.stop()
         elif self.engine.state != "loading":
             return False
         self.engine.stop()
@@ -241,25 +319,93 @@ class Session:
         stuck = self.engine.silent_s > 0 or (self.live is not None and self.busy and self.live.stopping)
         if self.engine.state in ("ready", "loading") and not stuck:
             raise RefusedError("The engine is well; Ctrl+R is for when it is not.")
-        self._give_up("The engine was restarted.")
+        self._writing.give_up("The engine was restarted.")
         self.trouble = ""
         self.engine.restart()
+        self.revision += 1
+
+    def load(self, load: Load) -> None:
+        """Load another model, or the same one otherwise. Raises `RefusedError` while a reply is written."""
+        if self.busy:
+            raise RefusedError("A reply is being written. Escape stops it.")
+        self.trouble = ""
+        self.engine.load(load)
         self.revision += 1
 
     async def close(self) -> None:
         """End the engine; a reply being written ends as cancelled with what there is of it."""
         await self.engine.close()
-        self._give_up("", "cancelled")
+        self._writing.give_up("", "cancelled")
+
+    # --- the tree
+
+    def show_sibling(self, message_id: int, step: int) -> bool:
+        """Show the path through the next (1) or the one before (-1) of a message's siblings; False at an end."""
+        self._need_rest()
+        siblings = [message.id for message in self.store.siblings(message_id)]
+        place = siblings.index(message_id) + step
+        if not 0 <= place < len(siblings):
+            return False
+        self.store.set_leaf(self.chat.id, self.store.tip(siblings[place]))
+        self._read_all()
+        return True
+
+    def go_back_to(self, message_id: int) -> None:
+        """End the shown path at a message, so that what is sent next begins a branch there."""
+        self._need_rest()
+        self.store.set_leaf(self.chat.id, message_id)
+        self._read_all()
+
+    def trash(self, message_id: int) -> None:
+        """Put a message and what hangs on it into the trash; `undo` takes it out again."""
+        self._need_rest()
+        self.store.trash_message(message_id)
+        self.can_take_back(lambda: self.restore(message_id))
+        self._read_all()
+
+    def restore(self, message_id: int) -> None:
+        """Take a message out of the trash with what went with it, and open its chat there."""
+        self._need_rest()
+        message = self.store.message(message_id)
+        self.store.restore_message(message.id)
+        self.chat = self.store.chat(message.chat_id)
+        self._read_all()
+
+    def can_take_back(self, undo: Callable[[], None]) -> None:
+        """Remember how something that was just done is undone."""
+        self._undos.append(undo)
+
+    def undo(self) -> None:
+        """Take what was last put into the trash out of it. Raises `RefusedError` if there is nothing."""
+        if not self._undos:
+            raise RefusedError("Nothing was put into the trash since Stampo was started.")
+        undo = self._undos.pop()
+        try:
+            undo()
+        except RefusedError:  # for now
+            self._undos.append(undo)
+            raise
+
+    def refresh(self) -> None:
+        """Read the open chat and its path anew, after chats were changed in the store."""
+        self.listing += 1
+        self._read_all()
 
     # --- inside
 
     def _first_chat(self) -> tuple[Chat, list[StoredMessage]]:
         """Return the chat to begin with: the latest one if it holds unsent text or no message, else a new one."""
         latest = max(self.store.chats(), key=lambda chat: chat.updated_at, default=None)
-        chat = self.store.chat(latest.id if latest is not None else self.store.create_chat())
+        chat = self.store.chat(latest.id if latest is not None else self._create_chat())
         if chat.messages and not chat.draft:
-            chat = self.store.chat(self.store.create_chat())
+            chat = self.store.chat(self._create_chat())
+        elif chat.system != self.system and _is_blank(chat, self.system):
+            self.store.set_system(chat.id, self.system)  # unused since before the default was changed
+            chat = self.store.chat(chat.id)
         return chat, self.store.path(chat.id)
+
+    def _create_chat(self) -> int:
+        return self.store.create_chat(system=self.system)
 
     def _set_shape(self, shape: GrammarSpec | None, *, on: bool, shown: bool) -> None:
         self.store.set_shape(self.chat.id, shape, on=on, shown=shown)
@@ -268,6 +414,66 @@ class Session:
     def _need_shape(self) -> None:
         if self.chat.shape is None:
             raise RefusedError("There is no shape yet. Ctrl+T picks one.")
+
+    def _wanted(self) -> dict[str, Any]:
+        settings = self.settings
+        return {"settings": settings, "sampling": settings.sampling()}
+
+    def _keep_settings(self, settings: Mapping[str, Any]) -> None:
+        self.store.set_settings(self.chat.id, settings)
+        self._read_chat()
+
+    def _ask(self, model: ModelInfo, made: Callable[[], Wish]) -> LiveReply:
+        """Ask for the reply that is wished for by what `made` returns, which may add its message to the store."""
+        chat = self.chat
+
+        def fitting() -> Wish:
+            wish = made()
+            if LEFT_OUT in chat.settings and not left_out(
+                chat.settings, self.store.path(chat.id, wish.message)
+            ):  # a branch that is too short for what another one leaves out, and begins to grow
+                kept = {name: value for name, value in chat.settings.items() if name != LEFT_OUT}
+                self.store.set_settings(chat.id, kept)
+            return wish
+
+        self.inspections.stop()
+        live = self._writing.begin(chat.id, fitting, model)
+        self.trouble = ""
+        self._read_all()
+        self._live_title = self.chat.title
+        return live
+
+    def _need_rest(self) -> None:
+        if self.live_here is not None:
+            raise RefusedError("A reply is being written. Escape stops it.")
+
+    def _need_model(self) -> ModelInfo:
+        if self.busy:
+            where = f" in the chat “{self.elsewhere}”" if self.elsewhere else ""
+            raise RefusedError(f"A reply is being written{where}. Escape stops it.")
+        if self.engine.state != "ready" or self.engine.ready is None:
+            reason = _NOT_RUNNING.get(self.engine.state)
+            raise RefusedError(reason or "The model is not loaded yet; your text stays here.")
+        return self.engine.ready.model
+
+    def _reply(self, reply_id: int) -> tuple[StoredMessage, Reply]:
+        message = self.store.message(reply_id)
+        if message.reply is None:
+            raise RefusedError("This is no reply.")
+        return message, message.reply
+
+    def _ids(self, reply_id: int, reply: Reply, model: ModelInfo) -> list[int]:
+        """Return the committed ids of a reply, reasoning included, where they are ids of the loaded model."""
+        if reply.model is None or reply.model.vocabulary != model.vocabulary:
+            raise RefusedError("The loaded model has other tokens than the one that wrote this reply.")
+        return [committed.id for committed in self.store.trace(reply_id)]
+
+    def _shape_of(self, message: StoredMessage) -> GrammarSpec | None:
+        """Return the shape that the newest reply to a message was held to, else that of the next reply."""
+        replies = self.store.children(message.id)
+        if replies:
+            return replies[-1].shape
+        return self.chat.shape if self.chat.shape_on else None
 
     def _read_chat(self) -> None:
         self.chat = self.store.chat(self.chat.id)
@@ -280,91 +486,43 @@ class Session:
         self.path = [message for message in messages if live is None or message.id != live.reply]
         self.revision += 1
 
+    def _read_all(self) -> None:
+        self._read_chat()
+        self._read_path()
+
     def _on_event(self, event: Event) -> None:
-        live = self.live
-        if live is not None and live.apply(event) and live.phase == "done":
-            self._end(live, event)
-        elif isinstance(event, Exited):
-            self._give_up(event.message)
-        elif isinstance(event, Failed) and event.turn is None and self.engine.state == "ready":
-            self._give_up(event.message)  # the engine could not read what it was sent
-            self.trouble = event.message
-        if self.busy and live is not None and self._clock() - self._saved_at >= CHECKPOINT_S:
-            self._saved_at = self._clock()
-            self._keep(lambda: self.store.checkpoint(live.reply, live.text, live.tokens))
+        self._writing.hear(event)
+        self.inspections.hear(event)
+        self.counter.hear(event)
         if not isinstance(event, Heartbeat) or self.engine.silent_s:
             self.revision += 1
 
-    def _give_up(self, message: str, finish: Finish = "error") -> None:
-        live = self.live
-        if live is not None and live.phase != "done":
-            live.fail(message, finish)
-            self._end(live, None)
+    def _tell(self, sentence: str) -> None:
+        self.trouble = sentence
+        self.revision += 1
 
-    def _end(self, live: LiveReply, event: Event | None) -> None:
-        if isinstance(event, Finished):
-            valid = self._fits(live.shape, event.text) if live.shape is not None else None
-            self._keep(lambda: self.store.finish_reply(live.reply, event, valid=valid, trace=live.tokens))
-        elif isinstance(event, Failed) and event.kind in ("usage", "shape", "model") and live.seed is None:
-            self._keep(lambda: self._take_back(live))  # it never started: nothing was read
-        else:
-            self._keep(lambda: self.store.checkpoint(live.reply, live.text, live.tokens))
-            error = live.error if live.finish == "error" and live.error else ""
-            self._keep(lambda: self.store.abandon_reply(live.reply, finish=live.finish, error=error))
+    def _ended(self, live: LiveReply) -> None:
         if live.error and live.finish == "error":
             error = live.error.replace("ask for a larger context", "start Stampo with --context N")
             self.trouble = f"In the chat “{self.elsewhere}”: {error}" if self.elsewhere else error
-        self._keep(self._read_chat)
-        if live.chat == self.chat.id:
-            self._keep(self._read_path)
-
-    def _take_back(self, live: LiveReply) -> None:
-        """Put a message and its reply into the trash, and its text in front of the chat's draft."""
-        self.store.abandon_reply(live.reply, finish="error", error=live.error or "")
-        user = self.store.message(self.store.message(live.reply).parent)
-        self.store.trash_message(live.reply)
-        self.store.trash_message(user.id)
-        self.store.set_leaf(live.chat, user.parent)
-        chat = self.store.chat(live.chat)
-        if user.parent is None and chat.title == title(user.content):
-            self.store.rename_chat(live.chat, "")
-        self.store.set_draft(live.chat, "\n\n".join(filter(None, (user.content, chat.draft))))
-        if live.chat == self.chat.id:
-            self._returned = user.content
-
-    def _fits(self, shape: GrammarSpec, text: str) -> bool | None:
-        """Tell whether a reply fits its shape; None if that cannot be checked."""
-        from grammars.check import check  # a second of imports, which must not delay the first screen
-
         try:
-            return check(shape, text).fits
-        except ShapeError as error:
-            self.trouble = f"The reply could not be checked: {error}"
-            return None
-
-    def _keep(self, write: Callable[[], None]) -> None:
-        """Do something with the store; what fails is told, and the reply goes on."""
-        try:
-            write()
+            self._read_chat()
+            if live.chat == self.chat.id:
+                self._read_path()
         except StoreError as error:
-            self.trouble = str(error)
-            self.revision += 1
+            self._tell(str(error))
 
 
-def _is_blank(chat: ChatSummary) -> bool:
-    """Tell whether nothing was ever put into a chat, which must come whole if it has no message."""
+def _parent(reply: StoredMessage) -> int:
+    assert reply.parent is not None  # a reply answers a message
+    return reply.parent
+
+
+def _is_blank(chat: ChatSummary, system: str) -> bool:
+    """Tell whether nothing was ever put into a chat, which must come whole if it has no message.
+
+    `system` is the system prompt that new chats begin with.
+    """
     return isinstance(chat, Chat) and not (
-        chat.messages or chat.title or chat.draft or chat.system or chat.shape
+        chat.messages or chat.title or chat.draft or chat.system not in ("", system) or chat.shape
     )
-
-
-def _write_new(folder: Path, name: str, data: bytes) -> Path:
-    """Write a file under a name that is free; return its path."""
-    for number in itertools.count(1):
-        path = folder / f"{name}{'' if number == 1 else f'-{number}'}.json"
-        try:
-            write_private(path, data)
-        except FileExistsError:
-            continue
-        return path
-    raise AssertionError("counting never ends")

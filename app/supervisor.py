@@ -59,6 +59,11 @@ class Supervisor:
         return self._client.pid if self._client else None
 
     @property
+    def wanted(self) -> Load:
+        """What is loaded, or is to be."""
+        return self._load
+
+    @property
     def model_name(self) -> str:
         """The file that is loaded, without its folder."""
         return Path(self._load.model).name
@@ -86,6 +91,12 @@ class Supervisor:
             self._loading()
             self.send(self._load)
             return
+        self._drop()
+        self.start()
+
+    def load(self, load: Load) -> None:
+        """Load another model, or the same one otherwise, in a new process."""
+        self._load = load
         self._drop()
         self.start()
 

@@ -8,6 +8,7 @@ EngineError
 ├── ConstraintError    the grammar library reported an error
 ├── SharedProcessor    two streams were given one processor
 └── TurnRefused        a turn that cannot be started, with the kind of fault
+    └── BudgetTooSmall what is left of the budget holds no ending of the shape
 """
 
 from engine.events import FailureKind
@@ -49,3 +50,16 @@ class TurnRefused(EngineError):
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class BudgetTooSmall(TurnRefused):
+    """The budget is below the shortest ending found; `needed` is that many tokens."""
+
+    needed: int
+
+    def __init__(self, budget: int, needed: int) -> None:
+        super().__init__(
+            "usage",
+            f"The shortest reply found for this shape has {needed:,} tokens; the budget is {budget:,}.",
+        )
+        self.needed = needed

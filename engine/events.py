@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-Origin = Literal["forced", "sampled", "accepted"]
+Origin = Literal["forced", "sampled", "accepted", "landed"]
+Part = Literal["reply", "reasoning"]
 Finish = Literal["stop", "stop_text", "length", "landed", "cancelled", "loop", "context_full", "error"]
 Exactness = Literal["exact", "fast", "unverified"]
 FailureKind = Literal["usage", "shape", "model", "cancelled", "internal"]
@@ -42,26 +43,36 @@ class Token:
     """One committed token.
 
     `text` is its own text, broken characters replaced; `allowed` counts the ids that were legal at a free choice,
-    None where all were or where there was no choice.
+    None where all were or where there was no choice. `part` is the reply, or the reasoning before it with its markers.
+    The origin `landed` means that the shape had to end: from the token that took the chosen one's place on.
     """
 
     id: int
     text: str
     origin: Origin
     allowed: int | None = None
+    part: Part = "reply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Stats:
-    """Figures of one turn. Seconds are wall time; `forwards` leaves prompt reading out."""
+    """Figures of one turn. Seconds are wall time; `forwards` leaves prompt reading out.
+
+    `reply_tokens` and `reasoning_tokens`, which counts markers too, are together the forced, sampled, accepted and
+    landed ones, and what `tokens_per_s` counts; those the request gave as its `prefix` are in none of them. `rebuilt`
+    counts how often the constraint refused a token it had allowed and went on without forced spans.
+    """
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
     reply_tokens: int = 0
+    reasoning_tokens: int = 0
     forced_tokens: int = 0
     sampled_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    landed_tokens: int = 0
+    rebuilt: int = 0
     forwards: int = 0
     masked_mean: float | None = None
     prefill_s: float = 0.0
@@ -171,8 +182,10 @@ class PromptRead:
 class Tokens:
     """What one round committed.
 
-    `text` holds whole characters only: one cut between tokens arrives with its last byte. `forwards` and
-    `elapsed_s` (seconds of decoding) are totals of the turn so far, prompt reading left out.
+    `text` holds whole characters only: one cut between tokens arrives with its last byte. `reasoning` is what the
+    model thought before the reply, without the markers around it. `forwards` and `elapsed_s` (seconds of decoding) are
+    totals of the turn so far, prompt reading left out. `sources`, about once a second, are what guessed in this turn
+    so far, as in `Stats`.
     """
 
     turn: int
@@ -180,6 +193,8 @@ class Tokens:
     text: str
     forwards: int
     elapsed_s: float
+    reasoning: str = ""
+    sources: dict[str, dict[str, float]] = Field(default_factory=dict)
     stream: int = 0
     type: Literal["tokens"] = "tokens"
 
@@ -196,7 +211,8 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
 class Finished:
-    """A reply ended. `tokens` are its ids, empty when a stop text cut it.
+    """A reply ended. `tokens` are its ids, empty when a stop text cut it; the ids of the reasoning are not among them.
+    `reasoning` is None where there was none.
 
     A turn of several streams has one `Finished` for each; `stream` counts from 0 here and in the other events of
     a turn. `verification` is there if it was asked for.
@@ -213,6 +229,50 @@ class Finished:
     stream: int = 0
     verification: Verification | None = None
     type: Literal["finished"] = "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Alternative:
+    """A token that might stand at a place.
+
+    `probability` is the model's own, before bias and shape, `rank` counts from 1 by it; `share` is what of the legal
+    tokens' probability is its. `text` is empty for control tokens, of which those that end a reply have `ends`.
+    """
+
+    id: int
+    text: str
+    probability: float
+    rank: int
+    legal: bool
+    share: float
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Inspected:
+    """What the model thinks of one place of a reply, the likeliest alternatives first.
+
+    `forced` says that the shape leaves no choice. `allowed` and `masked` count the ids that may and may not stand
+    there. `entropy`, in bits, is that of the model's own distribution.
+    """
+
+    turn: int
+    alternatives: tuple[Alternative, ...]
+    forced: bool
+    allowed: int
+    masked: int
+    entropy: float
+    type: Literal["inspected"] = "inspected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
+class Counted:
+    """The tokens of each text, and of the prompt with the opening of the reply; None if there were no messages."""
+
+    turn: int
+    prompt: int | None
+    texts: tuple[int, ...]
+    type: Literal["counted"] = "counted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_OPEN)
@@ -245,6 +305,8 @@ Event = Annotated[
     | Tokens
     | Notice
     | Finished
+    | Inspected
+    | Counted
     | Failed
     | Exited,
     Field(discriminator="type"),

@@ -31,10 +31,17 @@ _TEMPLATE = (
 
 
 class FakeVocabulary:
-    """256 byte tokens, some words, and four control tokens of which two end a generation."""
+    """256 byte tokens, some words, and four control tokens of which two end a generation.
 
-    def __init__(self) -> None:
-        self._pieces = [bytes((byte,)) for byte in range(256)] + [word.encode() for word in _WORDS]
+    `words` and `controls` are more of both, for templates that need them.
+    """
+
+    def __init__(self, words: Sequence[str] = (), controls: Sequence[str] = ()) -> None:
+        self._controls = (*_CONTROLS, *controls)
+        self._pieces = [bytes((byte,)) for byte in range(256)]
+        self._pieces += [word.encode() for word in (*_WORDS, *words)]
+        self.fingerprint = "\0".join(("fake", *words, *controls))
+        """The same for every instance with the same words and controls."""
         self._first_control = len(self._pieces)
         self._ids = {piece: token for token, piece in enumerate(self._pieces)}
         self._longest = max(map(len, self._pieces))
@@ -42,7 +49,7 @@ class FakeVocabulary:
     @property
     def size(self) -> int:
         """Number of logits in a row."""
-        return self._first_control + len(_CONTROLS)
+        return self._first_control + len(self._controls)
 
     @property
     def end_ids(self) -> frozenset[int]:
@@ -50,16 +57,11 @@ class FakeVocabulary:
         return frozenset((self._first_control, self._first_control + 1))
 
     @property
-    def fingerprint(self) -> str:
-        """The same for every instance."""
-        return "fake"
-
-    @property
     def specials(self) -> tuple[Special, ...]:
         """The control tokens, longest text first, as a chat template needs them."""
         found = (
             Special(id=self._first_control + place, text=text, control=True)
-            for place, text in enumerate(_CONTROLS)
+            for place, text in enumerate(self._controls)
         )
         return tuple(sorted(found, key=lambda special: -len(special.text)))
 
@@ -114,7 +116,10 @@ class _Wrapped:
         first = min(vocabulary.end_ids)
         self.eos_token_id = first
         self.bos_token_id = None
-        self.tokens = [vocabulary.piece(token) for token in range(first)] + [c.encode() for c in _CONTROLS]
+        controls = sorted(vocabulary.specials, key=lambda special: special.id)
+        self.tokens = [vocabulary.piece(token) for token in range(first)] + [
+            c.text.encode() for c in controls
+        ]
         self.special_token_ids = list(range(first, len(self.tokens)))
         self._vocabulary = vocabulary
 
@@ -260,9 +265,15 @@ class FakeStreams:
         self.closed = True
 
 
-def fake_engine(*, length: int = 4096, spread: float = 6.0) -> Engine:
+def fake_engine(
+    *,
+    length: int = 4096,
+    spread: float = 6.0,
+    vocabulary: FakeVocabulary | None = None,
+    template: str = _TEMPLATE,
+) -> Engine:
     """Return an engine over the fake vocabulary, context and a template with control tokens."""
-    vocabulary = FakeVocabulary()
+    vocabulary = vocabulary or FakeVocabulary()
     return Engine(
         model=ModelInfo(
             name="Fake",
@@ -280,6 +291,6 @@ def fake_engine(*, length: int = 4096, spread: float = 6.0) -> Engine:
         ),
         vocabulary=vocabulary,
         context=FakeContext(vocabulary.size, length=length, spread=spread),
-        template=ChatTemplate(_TEMPLATE, vocabulary),
+        template=ChatTemplate(template, vocabulary),
         exact="exact",
     )

@@ -11,9 +11,9 @@ import mmap
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -27,8 +27,14 @@ _MOST_ELEMENTS = 1 << 26
 _LONGEST_NAME = 1 << 16
 _LONGEST_VALUE = 1 << 26
 _MOST_DIMENSIONS = 4
+_LONGEST_TENSOR_NAME = 63
+_LARGEST_TENSOR = 1 << 62
+_MOST_KEPT = 1 << 10
+_MOST_PARTS = 1_000
+_TOKENS = "tokenizer.ggml.tokens"
 _STRING, _ARRAY = 8, 9
 _SCALARS = dict(enumerate(["<B", "<b", "<H", "<h", "<I", "<i", "<f", "<?"])) | {10: "<Q", 11: "<q", 12: "<d"}
+_ELEMENTS = dict.fromkeys(_SCALARS.values(), "number") | {"<i": "int32", "<f": "float32", "<?": "switch"}
 _SPLIT_NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _SAMPLES, _SAMPLE = 64, 1024
 
@@ -79,9 +85,16 @@ class ModelFileError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayLength:
-    """Stands for a metadata array, of which only the length is kept."""
+    """Stands for a metadata array, of which the length is kept and little more.
+
+    `element` names the type of its elements, `values` are the elements of short arrays of numbers, else empty.
+    `distinct` counts the different texts of the vocabulary as llama.cpp reads them, None for other arrays.
+    """
 
     length: int
+    element: str = field(default="", compare=False)
+    values: tuple[int | float, ...] = field(default=(), compare=False)
+    distinct: int | None = field(default=None, compare=False)
 
 
 Value = str | int | float | bool | ArrayLength
@@ -131,12 +144,15 @@ def read_header(path: Path) -> Header:
 
     if _number(first, "split.no", 0, path) != 0:
         raise ModelFileError(f"{path.name} is not the first part of its model; name {part(1).name} instead.")
+    if count > _MOST_PARTS:
+        raise ModelFileError(f"{path.name} is damaged: it claims to be one of {count:,} parts.")
     headers = [first]
     for number in range(2, count + 1):
         header = _read_part(part(number))
         if _number(header, "split.no", 0, part(number)) != number - 1:
             raise ModelFileError(f"{part(number).name} is not part {number} of {path.name}.")
         headers.append(header)
+    _refuse_repeated((tensor.name for header in headers for tensor in header.tensors), path.name)
     return Header(
         version=first.version,
         metadata=first.metadata,
@@ -180,25 +196,58 @@ def _mapped(path: Path) -> Any:
     """Open a file as read-only memory."""
     try:
         if path.is_dir():
-            raise ModelFileError(f"{path} is a folder; name the .gguf file in it.")
+            raise ModelFileError(f"{_place(path)} is a folder; name the .gguf file in it.")
         if path.exists() and not path.is_file():
-            raise ModelFileError(f"{path} is not a regular file.")
+            raise ModelFileError(f"{_place(path)} is not a regular file.")
         with path.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
                 raise ModelFileError(f"{path.name} is not a GGUF file.")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 yield data
+    except ModelFileError:  # a ValueError, too
+        raise
     except FileNotFoundError as error:
-        raise ModelFileError(f"There is no file {path}.") from error
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise ModelFileError(f"There is no file {_place(path)}.") from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL, or no bytes in this system's encoding
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ModelFileError(f"{_place(path)} cannot be read: {reason}.") from error
+
+
+def _place(path: Path) -> str:
+    """Return a path as a message can carry it."""
+    text = str(path)
+    return text if len(text) <= 500 else f"{text[:100]}…{text[-100:]}"
 
 
 def _number(header: Header, key: str, default: int, path: Path) -> int:
     value = header.metadata.get(key, default)
     if not isinstance(value, int) or not 0 <= value < 100_000:
-        raise ModelFileError(f"{path.name} is damaged: its metadata {key} is {value!r}.")
+        raise ModelFileError(f"{path.name} is damaged: its metadata {key} is {shown(value)}.")
     return value
+
+
+def shown(value: Value) -> str:
+    """Return a metadata value as a message can carry it."""
+    if isinstance(value, ArrayLength):
+        return f"a list of {value.length:,}"
+    return repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:80]}…"
+
+
+def _refuse_repeated(names: Iterable[str], file_name: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ModelFileError(f"{file_name} is damaged: the tensor {name!r} appears twice.")
+        seen.add(name)
+
+
+def _distinct(data: mmap.mmap, start: int, ends: list[int]) -> int:
+    """Count the different strings of a list; llama.cpp reads each up to its first NUL and numbers empty ones."""
+    words: set[bytes | int] = set()
+    for index, end in enumerate(ends):
+        words.add(data[start + 8 : end].split(b"\0", 1)[0] or index)
+        start = end
+    return len(words)
 
 
 class _Reader:
@@ -222,13 +271,16 @@ class _Reader:
         metadata: dict[str, Value] = {}
         for _ in range(key_count):
             key = self._string(_LONGEST_NAME)
+            if not key:
+                raise self._damaged("a metadata entry has no name")
             if key in metadata:
                 raise self._damaged(f"the metadata entry {key[:80]!r} appears twice")
-            metadata[key] = self._value(self._scalar("<I"))
+            metadata[key] = self._value(self._scalar("<I"), distinct=key == _TOKENS)
         alignment = metadata.get("general.alignment", 32)
-        if not isinstance(alignment, int) or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
-            raise self._damaged(f"its alignment is {alignment!r}, which is no power of two")
-        tensors = tuple(self._tensor() for _ in range(tensor_count))
+        if type(alignment) is not int or not 1 <= alignment <= 1 << 20 or alignment & (alignment - 1):
+            raise self._damaged(f"its alignment is {shown(alignment)}, which is no power of two")
+        tensors = tuple(self._tensor(alignment) for _ in range(tensor_count))
+        _refuse_repeated((tensor.name for tensor in tensors), self._path.name)
         data_offset = -(-self._at // alignment) * alignment
         end = max((data_offset + tensor.offset + tensor.size_bytes for tensor in tensors), default=0)
         if end > len(self._data):
@@ -242,8 +294,12 @@ class _Reader:
             parts=(self._path,),
         )
 
-    def _tensor(self) -> Tensor:
+    def _tensor(self, alignment: int) -> Tensor:
         name = self._string(_LONGEST_NAME)
+        if not 0 < len(name.encode()) <= _LONGEST_TENSOR_NAME:
+            raise self._damaged(
+                f"a tensor is called {shown(name)}; names have 1 to {_LONGEST_TENSOR_NAME} bytes"
+            )
         dimensions = self._scalar("<I")
         if dimensions > _MOST_DIMENSIONS:
             raise self._damaged(f"the tensor {name[:80]!r} claims {dimensions:,} dimensions")
@@ -259,33 +315,45 @@ class _Reader:
         if rest:
             raise self._damaged(f"rows of the tensor {name[:80]!r} are no whole blocks of {type_name}")
         size = rows * block_bytes * prod(shape[1:])
+        if not 0 < size < _LARGEST_TENSOR:
+            raise self._damaged(f"the tensor {name[:80]!r} has the shape {shape}")
+        if offset % alignment:
+            raise self._damaged(f"the tensor {name[:80]!r} starts at {offset:,}, no multiple of {alignment}")
         return Tensor(name=name, shape=shape, type_name=type_name, offset=offset, size_bytes=size)
 
-    def _value(self, kind: int) -> Value:
+    def _value(self, kind: int, *, distinct: bool) -> Value:
         if kind == _STRING:
             return self._string(_LONGEST_VALUE)
         if kind == _ARRAY:
-            return self._skip_array()
+            return self._array(distinct=distinct)
         return self._scalar(self._format(kind))
 
-    def _skip_array(self) -> ArrayLength:
+    def _array(self, *, distinct: bool) -> ArrayLength:
         kind = self._scalar("<I")
         if kind != _STRING:
-            size = struct.calcsize(self._format(kind))
-            count = self._count("array elements", _MOST_ELEMENTS, least=size)
-            self._advance(count * size)
-            return ArrayLength(length=count)
+            form = self._format(kind)
+            count = self._count("array elements", _MOST_ELEMENTS, least=struct.calcsize(form))
+            start = self._at
+            self._advance(count * struct.calcsize(form))
+            values = (
+                struct.unpack_from(f"<{count}{form[1]}", self._data, start) if count <= _MOST_KEPT else ()
+            )
+            return ArrayLength(length=count, element=_ELEMENTS[form], values=values)
         count = self._count("array elements", _MOST_ELEMENTS, least=8)
         data, at, size = self._data, self._at, len(self._data)
         unpack = struct.Struct("<Q").unpack_from
+        ends: list[int] = []
         for _ in range(count):  # a quarter of a million strings in a vocabulary, so nothing is called in vain
             if at + 8 > size:
                 raise self._cut("a list of strings goes on")
             at += 8 + unpack(data, at)[0]
+            ends.append(at)
         if at > size:
             raise self._cut(f"a list of strings claims to reach to byte {at:,}")
-        self._at = at
-        return ArrayLength(length=count)
+        start, self._at = self._at, at
+        return ArrayLength(
+            length=count, element="text", distinct=_distinct(data, start, ends) if distinct else None
+        )
 
     def _format(self, kind: int) -> str:
         if kind not in _SCALARS:

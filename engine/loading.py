@@ -12,21 +12,24 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from engine import gguf
+from engine.cache import Settings
+from engine.drafting import cost_cache
 from engine.drafting.draft_model import DraftModelSource
 from engine.drafting.drafts import Drafts
 from engine.events import ModelInfo, Ready
-from engine.gguf import ModelFileError
+from engine.gguf import Header, ModelFileError
+from engine.hyperparameters import refuse_unusable
 from engine.llama.context import LlamaContext
-from engine.llama.library import available_memory, physical_cores
+from engine.llama.library import physical_cores
 from engine.llama.vocabulary import LlamaVocabulary, VocabularyError
 from engine.llama.weights import Weights
+from engine.memory import available_memory, choose_context
 from engine.numerics import NumericsPlan, matrices, plan
-from engine.probe import Settings, judge, recall
+from engine.probe import judge, recall
 from engine.protocol import Load
-from engine.template import ChatTemplate
+from engine.template import ChatTemplate, PromptMessage, TemplateError
 from engine.turn import Engine
 
-LARGEST_DEFAULT_CONTEXT = 8192
 _TEMPLATE_KEY = "tokenizer.chat_template"
 
 
@@ -39,11 +42,18 @@ def load_engine(
     """Load a model, and the draft model if one is named, and describe them.
 
     `progress` hears fractions from 0 to 1 and returns False to cancel (`LoadCancelled`). Raises `ModelFileError`.
-    `cache` is the folder where verdicts of the numerics probe are kept.
+    `cache` is the folder where verdicts of the numerics probe and costs of forwards are kept.
     The exact kernels are a setting of the process that llama.cpp reads once: one process, one numerics.
     """
     path = Path(request.model)
-    header = gguf.read_header(path)
+    header = _read_header(path)
+    draft = None if request.draft_model is None else _read_header(Path(request.draft_model))
+    length, notice = choose_context(
+        header,
+        request.context,
+        draft=draft,
+        available=available_memory() if request.gpu_layers == 0 else None,
+    )
     numerics = plan(matrices(header), request.numerics, gpu=request.gpu_layers != 0)
     if not numerics.tiled:
         os.environ["GGML_CPU_TILED_MM"] = "0"
@@ -55,7 +65,7 @@ def load_engine(
             path, gpu_layers=request.gpu_layers, extra_buffers=numerics.extra_buffers, progress=progress
         )
         undo.callback(weights.close)
-        loaded = _assemble(request, weights, numerics, small, cache)
+        loaded = _assemble(request, weights, numerics, small, cache, length, [notice] if notice else [])
         undo.pop_all()
     return loaded
 
@@ -66,16 +76,15 @@ def _assemble(
     numerics: NumericsPlan,
     small: tuple[Weights, LlamaVocabulary] | None,
     cache: Path | None,
+    length: int,
+    notices: list[str],
 ) -> tuple[Engine, Ready]:
     if not weights.has_decoder:
         raise ModelFileError(f"{weights.path.name} is an encoder or embedding model and cannot chat.")
-    notices: list[str] = []
-    length = request.context or min(weights.trained_context, LARGEST_DEFAULT_CONTEXT)
     if length > weights.trained_context:
         notices.append(
             f"The context of {length} tokens is longer than the {weights.trained_context} this model was trained for."
         )
-    _refuse_above_memory(weights, length)
     threads = request.threads or physical_cores()
     vocabulary = _vocabulary(weights)
     context = LlamaContext(weights, length=length, threads=threads, numerics=numerics)
@@ -89,9 +98,9 @@ def _assemble(
     elif small is not None:
         small[0].close()
         notices.append("The draft model is not used: this model's memory cannot take guessed tokens back.")
-    template = ChatTemplate(weights.metadata(_TEMPLATE_KEY), vocabulary)
-    if template.notice:
-        notices.append(template.notice)
+    template, notice = _template(weights.metadata(_TEMPLATE_KEY), vocabulary)
+    if notice:
+        notices.append(notice)
     model = _model_info(weights, vocabulary)
     settings = Settings.of(numerics, fingerprint=model.fingerprint, threads=threads)
     exact, reason = judge(numerics, None if cache is None else recall(cache, settings))
@@ -101,19 +110,22 @@ def _assemble(
         context=context,
         template=template,
         exact=exact,
-        drafts=Drafts(vocabulary.size, draft_model=guesser),
+        drafts=Drafts(
+            vocabulary.size,
+            draft_model=guesser,
+            cost=None if cache is None else cost_cache.recall(cache, settings),
+        ),
+        numerics=numerics,
+        settings=settings,
     )
     return engine, _ready(engine, draft, threads, reason, notices)
 
 
-def _refuse_above_memory(weights: Weights, length: int) -> None:
-    """Raise `ModelFileError` if the cache does not fit: the system would end this process, or others."""
-    wanted, available = weights.cache_bytes(length), available_memory()
-    if available is not None and wanted > available:
-        raise ModelFileError(
-            f"{weights.path.name}: a context of {length} tokens takes about {wanted / 1e9:.1f} GB, and "
-            f"{available / 1e9:.1f} GB of memory are free; ask for a smaller one with --context."
-        )
+def _read_header(path: Path) -> Header:
+    """Read and judge a header, of all parts. Raises `ModelFileError`."""
+    header = gguf.read_header(path)
+    refuse_unusable(header)
+    return header
 
 
 def _load_draft(
@@ -123,7 +135,6 @@ def _load_draft(
     if request.draft_model is None:
         return None
     draft_path = Path(request.draft_model)
-    gguf.read_header(draft_path)
     weights = Weights(draft_path, gpu_layers=request.gpu_layers, progress=lambda _fraction: progress(0.0))
     try:
         if not weights.has_decoder:
@@ -152,6 +163,26 @@ def _draft_source(
     return DraftModelSource(
         context, vocab_size=min(weights.vocab_size, vocabulary.size), end_ids=vocabulary.end_ids
     )
+
+
+def _template(source: str | None, vocabulary: LlamaVocabulary) -> tuple[ChatTemplate, str | None]:
+    """Return the model's chat template, tried on one message, or a plain one where there is none or it fails."""
+    template = ChatTemplate(source, vocabulary)
+    if source is None:
+        return template, template.notice
+    try:
+        template.render([PromptMessage(role="user", content="Hello.")])
+    except TemplateError as error:
+        return ChatTemplate(None, vocabulary), (
+            f"This model's chat template cannot be used ({_shortened(str(error))}); a plain one with the lines "
+            "“User:” and “Assistant:” takes its place, and replies may suffer."
+        )
+    return template, None
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 200 else f"{line[:200]}…"
 
 
 def _vocabulary(weights: Weights) -> LlamaVocabulary:

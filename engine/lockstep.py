@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
-from secrets import randbits
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 from engine.decoding.decoder import Context
 from engine.decoding.processor import Row
@@ -24,19 +23,12 @@ from engine.errors import Aborted, EngineError, TurnRefused
 from engine.events import Event, Failed, Finished, Notice, PromptRead, Started, Tokens
 from engine.gguf import ModelFileError
 from engine.protocol import Generate
-from engine.turn import Engine
+from engine.turn import Engine, seed_of
 from engine.verify import verify
 
-_SEED_BITS = 48
 _SEEDS = 2**63
-
-
-class Splittable(Protocol):
-    """A context that can open a cache for several sequences of the same model."""
-
-    def streams(self, count: int, length: int) -> Streams:
-        """Return an empty cache for `count` sequences of at least `length` positions."""
-        ...
+_MARKERS = 64
+"""Room for the markers of a region and the blanks around them."""
 
 
 def generate(engine: Engine, request: Generate) -> Iterator[Event]:
@@ -44,8 +36,7 @@ def generate(engine: Engine, request: Generate) -> Iterator[Event]:
 
     Every reply ends with its own `Finished`; a turn that cannot be started is one `Failed`.
     """
-    seed = request.sampling.seed
-    seed = randbits(_SEED_BITS) if seed is None else seed
+    seed = seed_of(request.sampling)
     requests = [
         replace(
             request,
@@ -56,10 +47,10 @@ def generate(engine: Engine, request: Generate) -> Iterator[Event]:
         for stream in range(request.streams)
     ]
     try:
-        length = len(engine.prompt(request.messages).ids) + request.max_tokens
-        streams = cast(Splittable, engine.context).streams(
-            request.streams, min(length, engine.context.length)
-        )
+        prompt = engine.prompt(request.messages, think=request.think, prefix=request.prefix)
+        reasoning = 0 if engine.region is None else request.think_tokens + _MARKERS
+        length = len(prompt.ids) + request.max_tokens + reasoning
+        streams = engine.context.streams(request.streams, min(length, engine.context.length))
     except TurnRefused as refusal:
         yield Failed(kind=refusal.kind, message=str(refusal), turn=request.turn)
         return
@@ -121,7 +112,7 @@ def lockstep(engine: Engine, requests: Sequence[Generate], streams: Streams) -> 
 def _read_common_prefix(engine: Engine, requests: Sequence[Generate], streams: Streams) -> None:
     """Read what all prompts have in common into the first stream and copy it; each turn reuses it like any cache."""
     try:
-        prompts = [engine.prompt(request.messages).ids for request in requests]
+        prompts = [engine.prompt(request.messages, think=request.think).ids for request in requests]
     except TurnRefused:
         return  # its turn will say so
     shortest = min(prompts, key=len)
@@ -147,7 +138,7 @@ def _forward(streams: Streams, turns: Sequence["_Turn"]) -> None:
     turns = sorted(turns, key=lambda turn: turn.slot)
     try:
         rows = streams.decode([Part(turn.slot, *turn.wish) for turn in turns])
-    except (EngineError, ValueError) as error:
+    except Exception as error:  # every turn ends with it, as it would alone
         for turn in turns:
             turn.answer = error
     else:
@@ -175,9 +166,8 @@ class _Turn:
         self.answer: list[Row] | Exception | None = None
         self._said: SimpleQueue[Event | _Wish | _End] = SimpleQueue()
         self._answers: SimpleQueue[list[Row] | Exception] = SimpleQueue()
-        context = cast(Context, _Sequence(self, streams))
         # No drafts, and a gate of its own: what the turn's forwards take is the time of all streams.
-        self._engine = replace(engine, context=context, drafts=Drafts())
+        self._engine = replace(engine, context=_Sequence(self, streams, engine.context), drafts=Drafts())
         self._request = replace(request, speculate=False)
         self._thread: threading.Thread | None = None
 
@@ -231,11 +221,12 @@ class _Turn:
 
 
 class _Sequence:
-    """One sequence of the batch as a context of its own."""
+    """One sequence of the batch as a context of its own, beside the engine's `own`."""
 
-    def __init__(self, turn: _Turn, streams: Streams) -> None:
+    def __init__(self, turn: _Turn, streams: Streams, own: Context) -> None:
         self._turn = turn
         self._streams = streams
+        self._own = own
         self.length = streams.length
         self.batch = max(1, streams.batch // len(streams.tokens))
         self.can_rollback = streams.can_rollback
@@ -255,3 +246,12 @@ class _Sequence:
 
     def clear_abort(self) -> None:
         """As `abort`."""
+
+    def twin(self, length: int) -> Context:
+        return self._own.twin(length)
+
+    def streams(self, count: int, length: int) -> Streams:
+        return self._own.streams(count, length)
+
+    def close(self) -> None:
+        """Nothing to do: the driver gives back the memory of all."""

@@ -27,6 +27,9 @@ _REPACKED = frozenset({"IQ4_NL"})
 _OUTER = ("token_embd.", "output.")
 """Matrices used for the few rows with logits only, so their kernels cost nothing worth saving."""
 
+_NO_PRODUCT = ("ssm_conv1d.weight", "shortconv.conv.weight")
+"""Convolutions along the sequence: no matrix product, so their type changes no order of summation."""
+
 GGML_TYPE_F16 = 1
 GGML_TYPE_BF16 = 30
 
@@ -52,8 +55,16 @@ class NumericsPlan:
 
 
 def matrices(header: Header) -> dict[str, str]:
-    """Return the ggml type names of a file's tensors of two or more dimensions, by tensor name."""
-    return {tensor.name: tensor.type_name for tensor in header.tensors if len(tensor.shape) > 1}
+    """Return the ggml type names of the matrices of a file, by tensor name.
+
+    Tensors of two or more dimensions that take part in no matrix product are left out: recurrent and hybrid models
+    keep some of them as F32. llama.cpp calls what is multiplied `.weight`.
+    """
+    return {
+        tensor.name: tensor.type_name
+        for tensor in header.tensors
+        if len(tensor.shape) > 1 and tensor.name.endswith(".weight") and not tensor.name.endswith(_NO_PRODUCT)
+    }
 
 
 def plan(types_by_name: Mapping[str, str], wish: Numerics, *, gpu: bool = False) -> NumericsPlan:

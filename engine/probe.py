@@ -1,26 +1,20 @@
 """The numerics probe: is a row of a batch bit for bit the row of a single token, on this machine and for this file?
 
 Knows a context and token ids. Compares on a prompt above 512 tokens, because below 256 every kernel looks exact. The
-verdict is kept as a small file, under everything it depends on; a file that cannot be read or written only means that
-the probe runs again.
+verdict is kept (`engine.cache`) under everything it depends on.
 """
 
-import hashlib
-import json
-import os
-import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from engine import cache
+from engine.cache import Settings
 from engine.decoding.decoder import Context
 from engine.decoding.processor import Row
 from engine.events import Exactness
-from engine.llama import library
 from engine.numerics import NumericsPlan
 
 PROMPT_TOKENS = 600
@@ -28,36 +22,9 @@ LENGTH = 768
 """Positions that a context needs to be probed."""
 BATCHES = (2, 3, 4, 8, 16)
 _SINGLES = max(BATCHES)
+_KIND = "probe"
 _METHOD = 1
 """Counts up when the comparison changes, so that older verdicts are not believed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything a verdict depends on: the file, the process's arithmetic, the library, the processor."""
-
-    fingerprint: str
-    threads: int
-    value_type: int
-    flash_attention: bool
-    tiled: bool
-    extra_buffers: bool
-    library: str
-    processor: str
-
-    @classmethod
-    def of(cls, plan: NumericsPlan, *, fingerprint: str, threads: int) -> "Settings":
-        """Return the settings of a file's plan in this process."""
-        return cls(
-            fingerprint=fingerprint,
-            threads=threads,
-            value_type=plan.value_type,
-            flash_attention=plan.exact,
-            tiled=plan.tiled,
-            extra_buffers=plan.extra_buffers,
-            library=library.version(),
-            processor=library.processor(),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,31 +72,15 @@ def probe(context: Context, vocab_size: int) -> Verdict:
 
 def recall(folder: Path, settings: Settings) -> Verdict | None:
     """Return the verdict kept in a folder for these settings, if any."""
-    try:
-        kept: Any = json.loads(_place(folder, settings).read_text(encoding="utf-8"))
-        if kept["settings"] == asdict(settings) and isinstance(kept["exact"], bool):
-            return Verdict(exact=kept["exact"], detail=str(kept["detail"]))
-    except (OSError, ValueError, TypeError, KeyError):
-        pass  # missing or not ours: the probe runs again
+    kept = cache.recall(folder, _KIND, settings, method=_METHOD)
+    if isinstance(kept.get("exact"), bool) and isinstance(kept.get("detail"), str):
+        return Verdict(exact=kept["exact"], detail=kept["detail"])
     return None
 
 
 def keep(folder: Path, settings: Settings, verdict: Verdict) -> None:
-    """Keep a verdict in a folder, whole or not at all; a folder that cannot be written is passed over."""
-    text = json.dumps({"settings": asdict(settings), **asdict(verdict)}, indent=2)
-    with suppress(OSError):
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".probe-")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).replace(_place(folder, settings))
-        finally:
-            Path(name).unlink(missing_ok=True)
-
-
-def _place(folder: Path, settings: Settings) -> Path:
-    known = json.dumps([_METHOD, asdict(settings)], sort_keys=True)
-    return folder / f"probe-{hashlib.sha256(known.encode()).hexdigest()[:32]}.json"
+    """Keep a verdict in a folder; one that cannot be written is passed over."""
+    cache.keep(folder, _KIND, settings, asdict(verdict), method=_METHOD)
 
 
 def _tokens(count: int, vocab_size: int) -> list[int]:

@@ -33,15 +33,17 @@ class Sampling:
     """How a token is chosen among the legal ones.
 
     `temperature` 0 takes the likeliest; so does anything below 0.001. `top_k` 0 sets no limit of its own (the chain
-    then begins at the 1,000 likeliest). `penalty_last_n` counts tokens of history, prompt and forced ones included.
-    `logit_bias` maps token ids to what is added to their logits. `banned` ids are never chosen. `seed` None
-    means a random one, which the turn reports.
+    then begins at the 1,000 likeliest). `typical_p` 1 and `top_n_sigma` 0 do nothing. `penalty_last_n` counts tokens of
+    history, prompt and forced ones included. `logit_bias` maps token ids to what is added to their logits. `banned` ids
+    are never chosen. `seed` None means a random one, which the turn reports.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100), AfterValidator(_cold_enough)] = 0.7
     top_k: int = Field(default=0, ge=0, lt=2**31)
     top_p: float = Field(default=0.95, gt=0, le=1)
     min_p: float = Field(default=0.05, ge=0, le=1)
+    typical_p: float = Field(default=1.0, gt=0, le=1)
+    top_n_sigma: float = Field(default=0.0, ge=0, le=1000)
     repeat_penalty: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     frequency_penalty: float = Field(default=0.0, allow_inf_nan=False)
     presence_penalty: float = Field(default=0.0, allow_inf_nan=False)
@@ -56,7 +58,8 @@ class Message:
     """One message of the path.
 
     `shape` on a user message is shown to the model with it. `tokens` of a reply are its committed ids, taken
-    as they are when `vocabulary` is that of the loaded model.
+    as they are when `vocabulary` is that of the loaded model. `reasoning` of a reply is shown where the model's
+    template wants it; most drop it.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -64,6 +67,7 @@ class Message:
     shape: GrammarSpec | None = None
     tokens: tuple[int, ...] = ()
     vocabulary: str | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
@@ -88,7 +92,10 @@ class Generate:
 
     `earlier` replies under the same shape are what the schema memory guesses from, the oldest first.
     `streams` replies are written at once, with the seeds `seed`, `seed` + 1 and so on. `verify` replays each through
-    the naive loop when it has ended.
+    the naive loop when it has ended. `think` None leaves it to the template whether the model reasons first;
+    `think_tokens` is the budget of reasoning, `max_tokens` that of the reply without it. `land` ends a shaped reply
+    properly within its budget, `stop_loops` ends a free one that repeats itself. `prefix` are ids that the reply begins
+    with, reasoning included, taken as committed; both budgets count them.
     """
 
     turn: int
@@ -101,7 +108,40 @@ class Generate:
     earlier: tuple[str, ...] = ()
     streams: int = Field(default=1, ge=1, le=64)
     verify: bool = False
+    think: bool | None = None
+    think_tokens: int = Field(default=1024, ge=0)
+    land: bool = True
+    stop_loops: bool = True
+    prefix: tuple[int, ...] = ()
     type: Literal["generate"] = "generate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Inspect:
+    """Say what the model thinks of one place of a reply; answered by `Inspected`, or `Failed` with the same turn.
+
+    `generate` is the turn as it was asked for, its `prefix` the reply up to the place, reasoning included.
+    `vocabulary` is that of those ids; another model refuses them. The `top` likeliest ids are listed, of all and of the
+    legal ones, and `token` whatever becomes of it.
+    """
+
+    generate: Generate
+    vocabulary: str
+    token: int | None = None
+    top: int = Field(default=10, ge=1, le=100)
+    type: Literal["inspect"] = "inspect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
+class Count:
+    """Count the tokens of texts, and of the prompt that `messages` make; answered by `Counted`, or `Failed` with the
+    same turn. `think` is as in `Generate`."""
+
+    turn: int
+    messages: tuple[Message, ...] = ()
+    texts: tuple[str, ...] = ()
+    think: bool | None = None
+    type: Literal["count"] = "count"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_CLOSED)
@@ -118,7 +158,7 @@ class Cancel:
     type: Literal["cancel"] = "cancel"
 
 
-Command = Annotated[Load | Generate | Probe | Cancel, Field(discriminator="type")]
+Command = Annotated[Load | Generate | Inspect | Count | Probe | Cancel, Field(discriminator="type")]
 
 COMMAND: TypeAdapter[Command] = TypeAdapter(Command)
 

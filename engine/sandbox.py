@@ -5,7 +5,8 @@ Python's internals and no change of what is passed in (jinja2's immutable sandbo
 call and arithmetic step checks a clock and a budget of characters. No step builds a text or list far above a
 limit: what can grow (repetition, padding, replacement, formats, JSON, containers written as text) is estimated
 before it is built, everything else is measured after, when it is at most a few times its arguments. One
-built-in operation on values below the limit is not interrupted.
+built-in operation on values below the limit is not interrupted. All that is built in one rendering is counted, so that
+many small steps cannot fill the memory either.
 """
 
 import json
@@ -27,6 +28,8 @@ from jinja2.visitor import NodeTransformer
 _SECONDS = 5.0
 _CHARACTERS = 1 << 25
 _LARGEST = 1 << 23
+_BUILT_BYTES = 1 << 29
+_ELEMENT_BYTES = 64
 _LARGEST_NUMBER = 10**18
 _LARGEST_ARGUMENT = 10**6
 _LARGEST_SOURCE = 1 << 20
@@ -47,7 +50,7 @@ _NO_TEXT = {
     "length",
 }
 _NO_TEXT |= {"list", "map", "max", "min", "random", "reject", "rejectattr", "reverse", "select", "selectattr"}
-_NO_TEXT |= {"slice", "sort", "sum", "unique", "tojson", "_passes", "_joined"}
+_NO_TEXT |= {"slice", "sort", "sum", "unique", "tojson", "_passes", "_joined", "_sliced"}
 
 
 class Sandbox:
@@ -94,13 +97,19 @@ class _Environment(ImmutableSandboxedEnvironment):
         self._source_size = source_size
         self.start()
         self.filters = {name: self._checked(name, function) for name, function in self.filters.items()}
-        self.filters |= {"tojson": self._to_json, "_passes": self._passes, "_joined": self._joined}
+        self.filters |= {
+            "tojson": self._to_json,
+            "_passes": self._passes,
+            "_joined": self._joined,
+            "_sliced": self._sliced,
+        }
         del self.globals["lipsum"]  # writes a million paragraphs if asked to
 
     def start(self) -> None:
         """Fill the budgets for one rendering."""
         self._deadline = time.monotonic() + _SECONDS
         self._characters = _CHARACTERS
+        self._built_bytes = 0
 
     def spend(self, characters: int = 0) -> None:
         """Take note of work; raise when a budget is used up."""
@@ -117,7 +126,17 @@ class _Environment(ImmutableSandboxedEnvironment):
         text = getattr(__obj, "__self__", None)
         if isinstance(text, str):
             _check_growth(getattr(__obj, "__name__", ""), text, args, kwargs)
-        return _check_size(super().call(__context, __obj, *args, **kwargs))
+        return __self.built(super().call(__context, __obj, *args, **kwargs))
+
+    def built(self, value: Any) -> Any:
+        """Return a value that a step has made; raise when all of them together would fill the memory.
+
+        What was given back meanwhile counts, too: a template needs no more than a few copies of its chat.
+        """
+        self._built_bytes += _bytes_of(_check_size(value))
+        if self._built_bytes > _BUILT_BYTES:
+            raise SecurityError(f"the template builds more than {_BUILT_BYTES >> 20:,} MB")
+        return value
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Return jinja2's safe stand-in for a text's `format`, within the limits; None for anything else."""
@@ -149,7 +168,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             _check_growth("format", left, (right,), {})
         if too_large or any(number > _LARGEST_NUMBER for number in numbers):
             raise SecurityError(f"the template computes something too large with {operator}")
-        return super().call_binop(context, operator, left, right)
+        return self.built(super().call_binop(context, operator, left, right))
 
     def _checked(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         marked = hasattr(function, "jinja_pass_arg")  # the first argument is jinja2's
@@ -164,7 +183,7 @@ class _Environment(ImmutableSandboxedEnvironment):
                 args = (*args[: -len(rest) - 1], value, *rest)
             if name not in _NO_TEXT:
                 _check_growth(name, value, rest, kwargs)
-            return _check_size(function(*args, **kwargs))
+            return self.built(function(*args, **kwargs))
 
         return checked
 
@@ -186,7 +205,11 @@ class _Environment(ImmutableSandboxedEnvironment):
     def _joined(self, values: list[Any]) -> str:
         self.spend()
         _check_total(_text_size(values))
-        return "".join(map(str, values))
+        return self.built("".join(map(str, values)))
+
+    def _sliced(self, value: Any) -> Any:
+        self.spend()
+        return self.built(value)
 
     def _to_json(
         self,
@@ -230,7 +253,7 @@ class _Passes:
 
 
 class _Instrument(NodeTransformer):
-    """Routes loops and concatenations, which jinja2 compiles to plain Python, through the checks."""
+    """Routes loops, concatenations and slices, which jinja2 compiles to plain Python, through the checks."""
 
     def __init__(self, environment: _Environment) -> None:
         self._environment = environment
@@ -243,6 +266,10 @@ class _Instrument(NodeTransformer):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 (jinja2's naming)
         self.generic_visit(node)
         return self._filter("_joined", nodes.List(node.nodes))
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 (jinja2's naming)
+        self.generic_visit(node)
+        return self._filter("_sliced", node) if isinstance(node.arg, nodes.Slice) else node
 
     def _filter(self, name: str, value: Any, *args: nodes.Expr) -> nodes.Filter:
         made = nodes.Filter(value, name, list(args), [], None, None, lineno=value.lineno or 1)
@@ -267,6 +294,13 @@ def _check_size(value: Any) -> Any:
     if isinstance(value, str | list | tuple | dict):
         _check_total(len(value))
     return value
+
+
+def _bytes_of(value: Any) -> int:
+    """Return about how many bytes a value takes, without what stands in it."""
+    if isinstance(value, str):
+        return len(value) if value.isascii() else 4 * len(value)
+    return _ELEMENT_BYTES * len(value) if isinstance(value, list | tuple | dict) else 0
 
 
 def _check_total(size: int) -> None:

@@ -21,11 +21,15 @@ from typing import Literal, NoReturn, Protocol
 import jinja2
 
 from engine.disguise import Disguise, DisguiseError, Guard
+from engine.markers import Start, find_markers
 from engine.sandbox import Sandbox
 from engine.specials import Special, partition
 
 Role = Literal["system", "user", "assistant"]
 _ROLES = ("system", "user", "assistant")
+_SWITCHES = ("enable_thinking", "thinking")
+"""What templates call the switch for reasoning."""
+_LONGEST_MARKER = 24
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 _PLAIN = """\
@@ -57,11 +61,15 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMessage:
-    """One message. `tokens` are the ids of a reply that are to stand in the prompt as they are."""
+    """One message. `tokens` are the ids of a reply that are to stand in the prompt as they are.
+
+    `reasoning` is what came before a reply; it is shown where the template reads it.
+    """
 
     role: Role
     content: str
     tokens: tuple[int, ...] = ()
+    reasoning: str = ""
 
     def __post_init__(self) -> None:
         if self.role not in _ROLES:  # roles are written into control texts
@@ -70,10 +78,14 @@ class PromptMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """The ids of a prompt, the opening of the next reply included, and sentences for the person."""
+    """The ids of a prompt, the opening of the next reply included, and sentences for the person.
+
+    `start` is where the reply begins, by what the template writes as its opening alone.
+    """
 
     ids: list[int]
     notices: tuple[str, ...] = ()
+    start: Start = "outside"
 
 
 class TemplateVocabulary(Protocol):
@@ -96,8 +108,8 @@ class TemplateVocabulary(Protocol):
 class ChatTemplate:
     """A model's chat template; without a source a plain one, which `notice` says.
 
-    `today` is the day templates are told, fixed here so that prompts stay the same past midnight. A source
-    that does not compile is reported by `render`.
+    `today` is the day templates are told, fixed here so that prompts stay the same past midnight. `render` reports a
+    source that does not compile. `markers` are those of the model's reasoning, if it is known to reason.
     """
 
     def __init__(
@@ -106,6 +118,7 @@ class ChatTemplate:
         self.notice = _PLAIN_NOTICE if source is None else None
         self.source = _PLAIN if source is None else source
         self.hash = hashlib.sha256(self.source.encode("utf-8", "replace")).hexdigest()
+        self.markers = find_markers(self.source, vocabulary)
         self._vocabulary = vocabulary
         self._today = datetime.combine(today or date.today(), time())
         self._sandbox: Sandbox | None = None
@@ -116,32 +129,61 @@ class ChatTemplate:
             self._fault = _describe(error)
         self._guard = Guard(self._guarded_specials(), taken=self.source)
 
-    def render(self, messages: Sequence[PromptMessage]) -> Prompt:
-        """Return the prompt that asks for the next reply.
+    def render(self, messages: Sequence[PromptMessage], *, think: bool | None = None) -> Prompt:
+        """Return the prompt that asks for the next reply; `think` is the template's own switch, None its default.
 
         Replies with `tokens` are placed as ids where the template writes their text once and unchanged, else
         as text. A system message that the template refuses or drops goes in front of the first user message,
         with a notice. Raises `TemplateError`.
         """
-        clean = [replace(message, content=_SURROGATES.sub("\ufffd", message.content)) for message in messages]
+        clean = [
+            replace(
+                message,
+                content=_SURROGATES.sub("\ufffd", message.content),
+                reasoning=_SURROGATES.sub("\ufffd", message.reasoning),
+            )
+            for message in messages
+        ]
         merged = _merge_system(clean)
         try:
-            rendered = self._render(clean)
+            rendered = self._render(clean, think)
         except TemplateError:
             if merged is None:
                 raise
-            rendered = self._render(merged)
+            rendered = self._render(merged, think)
         else:
-            if merged is None or not self._drops_system(clean, rendered):
-                return Prompt(ids=self._ids(rendered))
-            rendered = self._render(merged)
-        return Prompt(ids=self._ids(rendered), notices=(_MERGED_NOTICE,))
+            if merged is None or not self._drops_system(clean, rendered, think):
+                return self._prompt(rendered)
+            rendered = self._render(merged, think)
+        return replace(self._prompt(rendered), notices=(_MERGED_NOTICE,))
 
-    def _render(self, messages: Sequence[PromptMessage]) -> "_Rendered":
+    def _prompt(self, rendered: "_Rendered") -> Prompt:
+        start = "outside" if self.markers is None else self.markers.start(self._opening(rendered))
+        return Prompt(ids=self._ids(rendered), start=start)
+
+    def _opening(self, rendered: "_Rendered") -> str:
+        """Return what the template writes for `add_generation_prompt`: what it writes without it taken off."""
+        try:
+            without = self._write(
+                rendered.roles, rendered.contents, rendered.thoughts, rendered.think, ask=False
+            )
+        except TemplateError:
+            return rendered.text[rendered.text.rfind(rendered.contents[-1].strip()) :]
+        if rendered.text.startswith(without):
+            return rendered.text[len(without) :]
+        # Some templates end a text where they ask for no reply; the first difference may lie within a marker.
+        pairs = enumerate(zip(without, rendered.text, strict=False))
+        differs = next((place for place, (left, right) in pairs if left != right), len(rendered.text))
+        return rendered.text[max(0, differs - _LONGEST_MARKER) :]
+
+    def _render(self, messages: Sequence[PromptMessage], think: bool | None) -> "_Rendered":
         placed = {index for index, message in enumerate(messages) if message.tokens}
         try:
-            disguise = self._guard.disguise([message.content for message in messages])
+            disguise = self._guard.disguise(
+                [text for message in messages for text in (message.content, message.reasoning)]
+            )
             texts = [disguise.content(message.content) for message in messages]
+            thoughts = [disguise.content(message.reasoning) for message in messages]
         except DisguiseError as error:
             raise TemplateError(str(error)) from error
         roles = [message.role for message in messages]
@@ -149,37 +191,60 @@ class ChatTemplate:
             contents = [
                 disguise.place(index) if index in placed else text for index, text in enumerate(texts)
             ]
-            written = self._write(roles, contents)
+            written = self._write(roles, contents, thoughts, think)
             moved = disguise.displaced(written, placed)
             if not moved:
-                return _Rendered(text=written, disguise=disguise, messages=messages)
+                return _Rendered(
+                    text=written,
+                    disguise=disguise,
+                    messages=messages,
+                    roles=roles,
+                    contents=contents,
+                    thoughts=thoughts,
+                    think=think,
+                )
             placed -= moved
 
-    def _drops_system(self, messages: Sequence[PromptMessage], rendered: "_Rendered") -> bool:
+    def _drops_system(
+        self, messages: Sequence[PromptMessage], rendered: "_Rendered", think: bool | None
+    ) -> bool:
         """Tell whether the system message leaves no trace in the prompt."""
         if rendered.disguise.content(messages[0].content).strip() in rendered.text:
             return False
         try:
-            return self._render(messages[1:]).text == rendered.text
+            return self._render(messages[1:], think).text == rendered.text
         except TemplateError:
             return False
 
-    def _write(self, roles: Sequence[str], contents: Sequence[str]) -> str:
+    def _write(
+        self,
+        roles: Sequence[str],
+        contents: Sequence[str],
+        thoughts: Sequence[str] = (),
+        think: bool | None = None,
+        *,
+        ask: bool = True,
+    ) -> str:
         if self._sandbox is None:
             raise TemplateError(self._fault)
-        messages = [{"role": role, "content": text} for role, text in zip(roles, contents, strict=True)]
+        messages = [
+            {"role": role, "content": text} | ({"reasoning_content": thought} if thought else {})
+            for role, text, thought in zip(roles, contents, thoughts or [""] * len(roles), strict=True)
+        ]
+        switch = {} if think is None else dict.fromkeys(_SWITCHES, think)
         # Hugging Face passes None for what is absent; templates made for tools iterate over it all the same.
         for absent in (None, []):
             try:
                 return self._sandbox.render(
                     messages=messages,
-                    add_generation_prompt=True,
+                    add_generation_prompt=ask,
                     tools=absent,
                     documents=absent,
                     bos_token=self._vocabulary.bos_text,
                     eos_token=self._vocabulary.eos_text,
                     raise_exception=_raise_exception,
                     strftime_now=self._today.strftime,
+                    **switch,
                 )
             except Exception as error:  # an untrusted template may raise anything
                 fault = error
@@ -219,26 +284,34 @@ class ChatTemplate:
         or put together by it from a role. Other user-defined tokens, Gemma's HTML tags say, are plain text.
         """
         written: set[str | int] = set()
+        known = {special.text for special in self._vocabulary.specials}
+        pair = () if self.markers is None else (self.markers.opener.text, self.markers.closer.text)
         for roles in (["user", "assistant", "user"], ["system", "user", "assistant", "user"]):
             try:
                 written.update(partition(self._write(roles, ["x"] * len(roles)), self._vocabulary.specials))
             except TemplateError:
                 continue  # it will be reported for the chat that is rendered
-        return [
+        guarded = [
             special
             for special in self._vocabulary.specials
             if special.control
             or (special.text.strip() and (special.text in self.source or special.id in written))
         ]
+        # Templates cut contents at markers that are plain text, too.
+        return guarded + [Special(id=-1, text=text, control=True) for text in pair if text not in known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rendered:
-    """What the template wrote, contents disguised and replies given as ids replaced by their places."""
+    """What the template wrote, contents disguised and replies given as ids replaced by their places, and from what."""
 
     text: str
     disguise: "Disguise"
     messages: Sequence[PromptMessage]
+    roles: Sequence[str]
+    contents: Sequence[str]
+    thoughts: Sequence[str]
+    think: bool | None
 
 
 def _merge_system(messages: Sequence[PromptMessage]) -> list[PromptMessage] | None:

@@ -4,46 +4,50 @@ Knows the model, its template and its cache; nothing of chats, pipes or screens.
 and reuses the longest common token prefix with what is in the cache.
 """
 
-import codecs
+import logging
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from engine.decoding.bias import BannedTokens, LogitBias
+from engine.arming import Armed, CompiledShape, arm, take_prefix
+from engine.cache import Settings
 from engine.decoding.constraint import Constraint
-from engine.decoding.decoder import Context, Decoder, Figures, Reading, Round
-from engine.decoding.processor import LogitProcessor
+from engine.decoding.decoder import Committed, Context, Decoder, Reading
+from engine.decoding.region import Region
 from engine.decoding.sampler import Sampler
+from engine.decoding.tokens import token_table
 from engine.drafting.drafts import Drafts
 from engine.drafting.source import NoDrafts
-from engine.errors import ConstraintError, EngineError, TurnRefused
+from engine.errors import EngineError, TurnRefused
 from engine.events import (
     Event,
     Exactness,
     Failed,
-    Finish,
     Finished,
     ModelInfo,
     Notice,
     PromptRead,
     Started,
     Stats,
-    Token,
-    Tokens,
 )
 from engine.gguf import ModelFileError
+from engine.numerics import NumericsPlan
 from engine.protocol import Generate, Message, Sampling
+from engine.reply import Reply
 from engine.template import ChatTemplate, Prompt, PromptMessage, TemplateError
 from engine.verify import verify
 from engine.vocabulary import Vocabulary
-from grammars.compile import compile_grammar
 from grammars.describe import describe
 from grammars.spec import GrammarSpec, ShapeError
 
+_LOG = logging.getLogger(__name__)
 _SEED_BITS = 48  # a random seed stays exact in JSON readers whose numbers are doubles
-_CONSTRAINTS_KEPT = 8
+_SHAPES_KEPT = 8
+SOURCES_S = 1.0
+"""How often the figures of the drafts are told while a reply is written."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,21 +60,46 @@ class Engine:
     template: ChatTemplate
     exact: Exactness
     drafts: Drafts = field(default_factory=Drafts)
-    _constraints: OrderedDict[str, Constraint] = field(default_factory=OrderedDict)
+    numerics: NumericsPlan | None = None
+    """How it computes; None for a fake."""
+    settings: Settings | None = None
+    """What anything that is kept of it between runs depends on; None for a fake."""
+    _shapes: OrderedDict[str, CompiledShape] = field(default_factory=OrderedDict)
     _earlier: dict[str, list[int]] = field(default_factory=dict)
+    _region: Region | None = None
 
     def generate(self, request: Generate) -> Iterator[Event]:
-        """Yield the events of one turn; the last one is `Finished` or `Failed`."""
+        """Yield the events of one turn; the last one is `Finished` or `Failed`. See `engine.lockstep` for several."""
+        if request.streams > 1:
+            from engine import lockstep  # which runs one engine like this for each of them
+
+            yield from lockstep.generate(self, request)
+            return
         try:
             yield from self._turn(request)
         except TurnRefused as refusal:
             yield Failed(kind=refusal.kind, message=str(refusal), turn=request.turn)
         except (ModelFileError, EngineError) as error:
             yield Failed(kind="model", message=f"The turn could not be started: {error}", turn=request.turn)
+        except Exception as error:  # one turn fails, the process and its next turn go on
+            _LOG.exception("a turn failed")
+            yield Failed(kind="internal", message=_internal(error), turn=request.turn)
 
     def warm_up(self) -> None:
-        """Build what the first turn would otherwise wait for: the grammar library's view of the vocabulary."""
+        """Build what the first turn would otherwise wait for: views and tables of the vocabulary."""
         _ = self.vocabulary.tokenizer
+        token_table(self.vocabulary)
+        _ = self.region
+
+    @property
+    def region(self) -> Region | None:
+        """The tables of the model's reasoning, built on first use; None if it is not known to reason."""
+        markers = self.template.markers
+        if markers is None:
+            return None
+        if self._region is None or self._region.markers is not markers:
+            self._region = Region(markers, self.vocabulary)
+        return self._region
 
     def abort(self) -> None:
         """Stop the running forward and the turn; safe from any thread."""
@@ -82,40 +111,53 @@ class Engine:
         self.context.clear_abort()
         self.drafts.clear_abort()
 
-    def constraint(self, shape: GrammarSpec) -> Constraint:
-        """Return a fresh constraint for a shape; the last few compiled ones are kept. Raises `TurnRefused`."""
-        known = self._constraints.get(shape.hash)
+    def compiled(self, shape: GrammarSpec) -> CompiledShape:
+        """Return a shape compiled for the vocabulary; the last few are kept. Raises `TurnRefused`."""
+        known = self._shapes.get(shape.hash)
         if known is None:
-            try:
-                known = Constraint(compile_grammar(shape), self.vocabulary.tokenizer, self.vocabulary.end_ids)
-            except (ShapeError, ConstraintError) as error:
-                raise TurnRefused("shape", str(error)) from error
-            self._constraints[shape.hash] = known
-            if len(self._constraints) > _CONSTRAINTS_KEPT:
-                self._constraints.popitem(last=False)
-        self._constraints.move_to_end(shape.hash)
-        return known.clone()
+            known = self._shapes[shape.hash] = CompiledShape.of(shape, self.vocabulary)
+            if len(self._shapes) > _SHAPES_KEPT:
+                self._shapes.popitem(last=False)
+        self._shapes.move_to_end(shape.hash)
+        return known
 
-    def prompt(self, messages: Sequence[Message]) -> Prompt:
-        """Return the token ids of a path, the reply's opening included. Raises `TurnRefused`."""
+    def constraint(self, shape: GrammarSpec) -> Constraint:
+        """Return a fresh constraint for a shape. Raises `TurnRefused`."""
+        return self.compiled(shape).constraint.clone()
+
+    def prompt(
+        self, messages: Sequence[Message], *, think: bool | None = None, prefix: Sequence[int] = ()
+    ) -> Prompt:
+        """Return the token ids of a path, the reply's opening included. Raises `TurnRefused`.
+
+        `think` is the template's switch; there must be room for a reply that begins with `prefix`.
+        """
+        prompt = self.render(messages, think=think)
+        count = len(prompt.ids) + len(prefix)
+        if count > self.context.length - 1:
+            raise TurnRefused(
+                "usage",
+                f"The prompt has {count} tokens and the context holds {self.context.length}; "
+                "shorten it or ask for a larger context.",
+            )
+        return prompt
+
+    def render(self, messages: Sequence[Message], *, think: bool | None = None) -> Prompt:
+        """Return the token ids of a path as `prompt` does, however many. Raises `TurnRefused`."""
         if not messages or messages[-1].role != "user":
             raise TurnRefused("usage", "The last message must be the person's.")
         if not messages[-1].content.strip():
             raise TurnRefused("usage", "The prompt is empty.")
         try:
-            prompt = self.template.render([self._prompt_message(message) for message in messages])
+            prompt = self.template.render(
+                [self._prompt_message(message) for message in messages], think=think
+            )
         except TemplateError as error:
             raise TurnRefused(
                 "model", f"The model's chat template cannot render this chat: {error}"
             ) from error
         if not prompt.ids:
             raise TurnRefused("model", "The model's chat template writes no prompt for this chat.")
-        if len(prompt.ids) > self.context.length - 1:
-            raise TurnRefused(
-                "usage",
-                f"The prompt has {len(prompt.ids)} tokens and the context holds {self.context.length}; "
-                "shorten it or ask for a larger context.",
-            )
         return prompt
 
     def _prompt_message(self, message: Message) -> PromptMessage:
@@ -124,7 +166,7 @@ class Engine:
             with suppress(ShapeError):  # of an earlier turn: a shape nobody can use needs no description
                 content = f"{content}\n\n{describe(message.shape)}"
         ids = message.tokens if self._spell(message.tokens, message) else ()
-        return PromptMessage(role=message.role, content=content, tokens=ids)
+        return PromptMessage(role=message.role, content=content, tokens=ids, reasoning=message.reasoning)
 
     def _spell(self, ids: Sequence[int], message: Message) -> bool:
         """Tell whether ids are those of a reply of this model: its text, and no control token among them."""
@@ -135,63 +177,66 @@ class Engine:
             and self.vocabulary.text(ids) == message.content
         )
 
-    def _processors(self, sampling: Sampling, constraint: Constraint | None) -> list[LogitProcessor]:
-        """Return bias, bans and the constraint, in the order in which they bend a row."""
-        ids = [*sampling.logit_bias, *sampling.banned]
-        if ids and not 0 <= min(ids) <= max(ids) < self.vocabulary.size:
-            raise TurnRefused("usage", f"Token ids of this model go from 0 to {self.vocabulary.size - 1}.")
-        processors: list[LogitProcessor] = []
-        if sampling.logit_bias:
-            processors.append(LogitBias(sampling.logit_bias))
-        if sampling.banned:
-            processors.append(BannedTokens(sampling.banned))
-        if constraint is not None:
-            processors.append(constraint)
-        return processors
+    def arm(self, request: Generate, prompt: Prompt) -> Armed:
+        """Return what a turn is held to. Raises `TurnRefused`."""
+        return arm(self, request, prompt, length=self.context.length)
+
+    def reuse(self, history: Sequence[int]) -> int:
+        """Drop from the cache what is not the beginning of a history; return how many tokens are left.
+
+        Its last token is never among them: it is always read again, for its row is the first to choose from.
+        """
+        return self.context.keep(min(_common_prefix(self.context.tokens, history), len(history) - 1))
 
     def _turn(self, request: Generate) -> Iterator[Event]:
         if request.shape is not None and request.stop:
             raise TurnRefused(
                 "usage", "Stop texts end free replies only; a shape says itself where a reply ends."
             )
-        notices: list[str] = []
-        constraint = None if request.shape is None else self.constraint(request.shape)
-        if constraint is not None:
-            constraint.notice = notices.append
-        prompt = self.prompt(request.messages)
-        seed = request.sampling.seed
-        seed = secrets.randbits(_SEED_BITS) if seed is None else seed
-        processors = self._processors(request.sampling, constraint)
-        sampler = Sampler(request.sampling, seed=seed, history=prompt.ids, processors=processors)
-        # The last token is always read again: its row is the first to choose from.
-        reused = self.context.keep(min(_common_prefix(self.context.tokens, prompt.ids), len(prompt.ids) - 1))
+        prompt = self.prompt(request.messages, think=request.think, prefix=request.prefix)
+        armed = self.arm(request, prompt)
+        seed = seed_of(request.sampling)
+        sampler = Sampler(
+            request.sampling,
+            seed=seed,
+            history=prompt.ids,
+            processors=armed.processors,
+            wrapped=armed.wrapped,
+        )
+        reply = Reply(self.vocabulary, request, armed)
         if request.speculate:
             self._earlier = {
-                reply: self._earlier.get(reply) or self.vocabulary.tokenize(reply)
-                for reply in request.earlier
+                earlier: self._earlier.get(earlier) or self.vocabulary.tokenize(earlier)
+                for earlier in request.earlier
             }
             self.drafts.remember(list(self._earlier.values()))
         before = self.drafts.statistics()
-        text = _ReplyText(self.vocabulary, request.stop)
         decoder = Decoder(
             self.context,
             sampler,
-            structure=constraint,
+            structure=armed.structure,
             source=self.drafts.sources if request.speculate else NoDrafts(),
             gate=self.drafts.gate,
             end_ids=self.vocabulary.end_ids,
-            budget=request.max_tokens,
-            watch=text.add,
+            budget=armed.budget,
+            watch=reply.watch,
+            apart=armed.apart,
         )
-        turn = request.turn
-        total = len(prompt.ids)
+        take_prefix(armed, sampler, request.prefix, self.vocabulary, watch=reply.watch)
+        history = sampler.history
+        kept = self.reuse(history)
+        turn, total = request.turn, len(prompt.ids)
+        reused = min(kept, total)
         yield Started(
             turn=turn, prompt_tokens=total, reused_tokens=reused, seed=seed, notices=tuple(prompt.notices)
         )
         yield PromptRead(turn=turn, done=reused, total=total)
+        if request.prefix:
+            reply.extend([Committed(token, "forced", None) for token in request.prefix])
+            yield reply.event(decoder)
         error = None
-        tokens: list[int] = []
         reading = True
+        told = time.monotonic()
         try:
             for step in decoder.run():
                 if isinstance(step, Reading):
@@ -200,100 +245,44 @@ class Engine:
                 if reading and len(self.context.tokens) >= total:
                     reading = False
                     yield PromptRead(turn=turn, done=total, total=total)
-                tokens.extend(committed.token for committed in step.tokens)
-                yield self._tokens_event(turn, step, text.ready(), decoder.figures)
-                while notices:
-                    yield Notice(turn=turn, message=notices.pop(0))
+                reply.extend(step.tokens)
+                sources: dict[str, dict[str, float]] = {}
+                if time.monotonic() - told >= SOURCES_S:
+                    told, sources = time.monotonic(), self.drafts.since(before)
+                yield replace(reply.event(decoder), sources=sources)
+                while reply.notices:
+                    yield Notice(turn=turn, message=reply.notices.pop(0))
         except EngineError as fault:
             decoder.finish = "error"
             error = str(fault)
-        rest = text.close()
-        if rest:
-            yield self._tokens_event(turn, Round(tokens=()), rest, decoder.figures)
+        except Exception as fault:  # fails closed: what stands was committed properly, nothing is added to it
+            _LOG.exception("a turn failed")
+            decoder.finish = "error"
+            error = _internal(fault)
         finish = decoder.finish
         assert finish is not None  # `run` ends with a reason or an exception
+        if rest := reply.close(decoder):
+            yield rest
         yield Finished(
             turn=turn,
-            finish=finish,
-            text=text.whole,
-            tokens=() if text.cut else tuple(tokens),
+            finish="landed" if finish == "stop" and armed.landed else finish,
+            text=reply.text.whole,
+            tokens=() if reply.text.cut else tuple(reply.ids),
             seed=seed,
-            stats=_stats(decoder, total, reused, self.exact, self.drafts.since(before)),
+            stats=_stats(decoder, total, reused, self.exact, self.drafts.since(before), reply, armed),
+            reasoning=reply.reasoning.whole
+            if reply.reasoning is not None and reply.reasoning.begun
+            else None,
             error=error,
-            verification=verify(self, request, seed=seed, tokens=tokens, finish=finish)
+            verification=verify(self, request, seed=seed, tokens=reply.committed, finish=finish)
             if request.verify
             else None,
         )
 
-    def _tokens_event(self, turn: int, step: Round, text: str, figures: Figures) -> Tokens:
-        return Tokens(
-            turn=turn,
-            tokens=tuple(
-                Token(
-                    id=committed.token,
-                    text=self.vocabulary.piece(committed.token).decode("utf-8", "replace"),
-                    origin=committed.origin,
-                    allowed=committed.allowed,
-                )
-                for committed in step.tokens
-            ),
-            text=text,
-            forwards=figures.forwards,
-            elapsed_s=figures.decode_s,
-        )
 
-
-class _ReplyText:
-    """The text of a reply while it grows: whole characters only, and nothing that may begin a stop text."""
-
-    def __init__(self, vocabulary: Vocabulary, stop: Sequence[str]) -> None:
-        self.whole = ""
-        self.cut = False
-        self._vocabulary = vocabulary
-        self._stop = tuple(text for text in stop if text)
-        self._longest = max(map(len, self._stop), default=0)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._sent = 0
-
-    def add(self, token: int) -> Finish | None:
-        """Take the next token; return `stop_text` when a stop text is complete, which is then cut off."""
-        before = len(self.whole)
-        self.whole += self._decoder.decode(self._vocabulary.piece(token))
-        if not self._stop:
-            return None
-        places = [self.whole.find(text, max(0, before - self._longest + 1)) for text in self._stop]
-        found = [place for place in places if place >= 0]
-        if not found:
-            return None
-        self.whole = self.whole[: min(found)]
-        self.cut = True
-        return "stop_text"
-
-    def ready(self) -> str:
-        """Return what can be shown now and was not yet."""
-        return self._take(len(self.whole) - self._held())
-
-    def close(self) -> str:
-        """Return the rest; half a character at the end becomes U+FFFD."""
-        if not self.cut:
-            self.whole += self._decoder.decode(b"", final=True)
-        return self._take(len(self.whole))
-
-    def _take(self, upto: int) -> str:
-        text = self.whole[self._sent : upto]
-        self._sent = max(self._sent, upto)
-        return text
-
-    def _held(self) -> int:
-        """Return the length of the longest end of the text that a stop text begins with."""
-        for size in range(min(self._longest - 1, len(self.whole)), 0, -1):
-            if (
-                self._stop
-                and not self.cut
-                and any(text.startswith(self.whole[-size:]) for text in self._stop)
-            ):
-                return size
-        return 0
+def seed_of(sampling: Sampling) -> int:
+    """Return the seed that was asked for, or a random one."""
+    return secrets.randbits(_SEED_BITS) if sampling.seed is None else sampling.seed
 
 
 def _common_prefix(cached: Sequence[int], wanted: Sequence[int]) -> int:
@@ -304,26 +293,41 @@ def _common_prefix(cached: Sequence[int], wanted: Sequence[int]) -> int:
 
 
 def _stats(
-    decoder: Decoder, prompt: int, reused: int, exact: Exactness, sources: dict[str, dict[str, float]]
+    decoder: Decoder,
+    prompt: int,
+    reused: int,
+    exact: Exactness,
+    sources: dict[str, dict[str, float]],
+    reply: Reply,
+    armed: Armed,
 ) -> Stats:
     figures = decoder.figures
-    reply = figures.forced + figures.sampled + figures.accepted
+    written = figures.forced + figures.sampled + figures.accepted + figures.landed
+    thoughts = reply.thoughts
     return Stats(
         prompt_tokens=prompt,
         reused_tokens=reused,
-        reply_tokens=reply,
+        reply_tokens=written - thoughts,
+        reasoning_tokens=thoughts,
         forced_tokens=figures.forced,
         sampled_tokens=figures.sampled,
         drafted_tokens=figures.drafted,
         accepted_tokens=figures.accepted,
+        landed_tokens=figures.landed,
+        rebuilt=armed.rebuilds,
         forwards=figures.forwards,
         masked_mean=round(figures.masked / figures.choices, 1)
         if figures.choices and figures.masked
         else None,
         prefill_s=round(figures.prefill_s, 6),
         decode_s=round(figures.decode_s, 6),
-        tokens_per_s=round(reply / figures.decode_s, 3) if figures.decode_s > 0 else 0.0,
-        tokens_per_forward=round(reply / max(1, figures.forwards), 3),
+        tokens_per_s=round(written / figures.decode_s, 3) if figures.decode_s > 0 else 0.0,
+        tokens_per_forward=round(written / max(1, figures.forwards), 3),
         exact=exact,
         sources=sources,
     )
+
+
+def _internal(error: Exception) -> str:
+    """Return a sentence on a fault that nobody foresaw."""
+    return f"The engine failed on its own account: {type(error).__name__}: {error}"

@@ -4,11 +4,13 @@ Knows token ids and what a turn is made of; shares with the decode loop the samp
 Changes nothing but the cache, which afterwards holds a prefix of prompt and replay.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from engine.arming import take_prefix
+from engine.decoding.decoder import Committed
 from engine.decoding.naive import naive
 from engine.decoding.processor import Row
 from engine.decoding.sampler import Sampler
@@ -25,27 +27,17 @@ def verify(
 ) -> Verification:
     """Replay a turn whose reply were `tokens` and return how far both agree.
 
-    An abort or a fault of the engine ends the replay early: `compared` then says how far it came. The end is compared
+    `tokens` are all that were committed, reasoning and prefix included. An abort or a fault of the engine ends the
+    replay early: `compared` then says how far it came. The end is compared
     where the loop decides on it (`stop`, `length`, `context_full`), and left alone where it came from outside (a stop
     text, a cancel).
     """
-    constraint = None if request.shape is None else engine.constraint(request.shape)
     margins = _Margins()
-    history = engine.prompt(request.messages).ids
-    processors = [*engine._processors(request.sampling, constraint), margins]
-    sampler = Sampler(request.sampling, seed=seed, history=history, processors=processors)
-    engine.context.keep(0)
-    compared = 0
+    compared = len(request.prefix)
     error = None
     difference: tuple[int | None, int | None] | None = None
-    replay = naive(
-        engine.context,
-        sampler,
-        structure=constraint,
-        end_ids=engine.vocabulary.end_ids,
-        budget=request.max_tokens,
-    )
     try:
+        replay = _replay(engine, request, seed, margins)
         while compared < len(tokens) and difference is None:
             margins.last = None
             step = next(replay)
@@ -63,6 +55,8 @@ def verify(
         error = "it was stopped"
     except EngineError as fault:
         error = str(fault)
+    except Exception as fault:  # the reply stands; only its replay is at fault
+        error = f"{type(fault).__name__}: {fault}"
     return Verification(
         equal=difference is None,
         compared=compared,
@@ -73,6 +67,32 @@ def verify(
         replayed=None if difference is None else _token(engine, difference[1]),
         margin=None if difference is None else margins.last,
         error=error,
+    )
+
+
+def _replay(
+    engine: "Engine", request: Generate, seed: int, margins: "_Margins"
+) -> Iterator[Committed | Finish]:
+    """Return the naive loop over a cold cache, held to what the turn was held to."""
+    prompt = engine.prompt(request.messages, think=request.think, prefix=request.prefix)
+    armed = engine.arm(request, prompt)
+    sampler = Sampler(
+        request.sampling,
+        seed=seed,
+        history=prompt.ids,
+        processors=[*armed.processors, margins],
+        wrapped=armed.wrapped,
+    )
+    take_prefix(armed, sampler, request.prefix, engine.vocabulary)
+    engine.context.keep(0)
+    return naive(
+        engine.context,
+        sampler,
+        structure=armed.structure,
+        end_ids=engine.vocabulary.end_ids,
+        budget=armed.budget,
+        apart=armed.apart,
+        given=len(request.prefix),
     )
 
 

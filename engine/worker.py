@@ -3,11 +3,13 @@
 Run with `python -P -m engine.worker --log FILE` (`-P`: a folder named `engine` where the person stands is not
 imported). The real standard output is moved aside before llama.cpp is imported, and descriptors 1 and 2 point at the
 log, so nothing but events ever reaches the client. A reader thread takes cancels at once, a second thread sends
-heartbeats, and the end of standard input ends the process, whatever it is doing: no orphan is left. In the first
+heartbeats, and the end of standard input ends the process, whatever it is doing: no orphan is left. On Linux the
+system ends it with its parent, also when it hangs or was stopped and reads nothing. In the first
 pause after a reply the numerics are verified, on a context of their own, until the next command comes.
 """
 
 import argparse
+import ctypes
 import os
 import queue
 import signal
@@ -17,14 +19,16 @@ import time
 import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 from engine.events import Event, Failed, Finished, Heartbeat, Hello, Loading, Probed
 from engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
     Command,
+    Count,
     Generate,
+    Inspect,
     Load,
     Probe,
     ProtocolError,
@@ -33,13 +37,14 @@ from engine.protocol import (
 )
 
 if TYPE_CHECKING:
-    from engine.llama.context import LlamaContext
+    from engine.decoding.decoder import Context
     from engine.turn import Engine
 
 HEARTBEAT_S = 1.0
 IDLE_S = 1.0
 """How long nothing must have happened before the numerics are verified."""
 _PROGRESS_STEP = 0.01
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Worker:
@@ -52,7 +57,7 @@ class Worker:
         self._writing = threading.Lock()
         self._queue: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._engine: Engine | None = None
-        self._probing: LlamaContext | None = None
+        self._probing: Context | None = None
         self._probe_due = False
         self._state = threading.Lock()
         self._queued = 0
@@ -78,6 +83,7 @@ class Worker:
             self._read_lines()
         except Exception:  # a worker that cannot hear must not live on
             traceback.print_exc()
+            os._exit(1)
         os._exit(0)
 
     def _read_lines(self) -> None:
@@ -127,12 +133,16 @@ class Worker:
 
     def _carry_out(self, command: Command) -> None:
         self._begin()
-        turn = command.turn if isinstance(command, Generate) else None
+        turn = _turn(command)
         try:
             if isinstance(command, Load):
                 self._load(command)
             elif isinstance(command, Generate):
                 self._generate(command)
+            elif isinstance(command, Inspect):
+                self._inspect(command)
+            elif isinstance(command, Count):
+                self._count(command)
             elif isinstance(command, Probe) and not self._probe():
                 self._send(Failed(kind="cancelled", message="The numerics were not verified."))
         except (
@@ -178,16 +188,35 @@ class Worker:
         if self._engine is None:
             self._send(Failed(kind="model", message="No model is loaded.", turn=command.turn))
             return
-        if command.streams == 1:
-            events = self._engine.generate(command)
-        else:
-            from engine import lockstep
-
-            events = lockstep.generate(self._engine, command)
-        for event in events:
+        for event in self._engine.generate(command):
             self._send(event)
             if isinstance(event, Finished):
                 self._probe_due = self._engine.exact == "unverified"
+        self._keep_costs(self._engine)
+
+    def _count(self, command: Count) -> None:
+        from engine.counting import count
+
+        if self._engine is None:
+            self._send(Failed(kind="model", message="No model is loaded.", turn=command.turn))
+            return
+        self._send(count(self._engine, command))
+
+    def _inspect(self, command: Inspect) -> None:
+        if self._engine is None:
+            self._send(Failed(kind="model", message="No model is loaded.", turn=command.generate.turn))
+            return
+        from engine.inspection import inspect
+
+        for event in inspect(self._engine, command):
+            self._send(event)
+
+    def _keep_costs(self, engine: "Engine") -> None:
+        """Keep what forwards cost for the next engine over this file."""
+        from engine.drafting import cost_cache
+
+        if self._cache is not None and engine.settings is not None:
+            cost_cache.keep(self._cache, engine.settings, engine.drafts.gate.cost)
 
     def _probe_in_pause(self) -> None:
         """Verify the numerics unless a command comes; a failure is for the log, the badge then stays as it is."""
@@ -203,11 +232,10 @@ class Worker:
         from engine.errors import Aborted
 
         engine = self._engine
-        if engine is None:
+        if engine is None or engine.numerics is None:
             self._send(Failed(kind="model", message="No model is loaded."))
             return True
-        own = cast("LlamaContext", engine.context)
-        context = own.twin(probe.LENGTH)
+        context = engine.context.twin(probe.LENGTH)
         with self._state:
             self._probing = context
             if self._running < self._queued if in_pause else self._cancelled:
@@ -220,12 +248,9 @@ class Worker:
             with self._state:
                 self._probing = None
             context.close()
-        if self._cache is not None:
-            settings = probe.Settings.of(
-                own.numerics, fingerprint=engine.model.fingerprint, threads=own.threads
-            )
-            probe.keep(self._cache, settings, verdict)
-        engine.exact, reason = probe.judge(own.numerics, verdict)
+        if self._cache is not None and engine.settings is not None:
+            probe.keep(self._cache, engine.settings, verdict)
+        engine.exact, reason = probe.judge(engine.numerics, verdict)
         self._send(Probed(exact=engine.exact, detail=reason))
         return True
 
@@ -243,6 +268,19 @@ class Worker:
             os._exit(0)  # the client is gone
 
 
+def _die_with_parent() -> None:
+    """Have the system kill this process when the thread that started it ends; on Linux, elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _turn(command: Command) -> int | None:
+    """Return the turn that a command belongs to."""
+    if isinstance(command, Inspect):
+        return command.generate.turn
+    return command.turn if isinstance(command, Generate | Count) else None
+
+
 def _version() -> str:
     try:
         return version("stampo")
@@ -256,9 +294,12 @@ def main() -> None:
     parser.add_argument(
         "--log", default=os.devnull, help="where llama.cpp and Python write what they have to say"
     )
-    parser.add_argument("--cache", type=Path, help="the folder where verdicts on numerics are kept")
+    parser.add_argument(
+        "--cache", type=Path, help="the folder where verdicts on numerics and costs of forwards are kept"
+    )
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent()
     events = os.fdopen(os.dup(1), "wb")
     log = os.open(arguments.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(log, 1)

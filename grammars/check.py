@@ -6,28 +6,42 @@ so that no vocabulary has a say. Nothing is fetched, no reply raises, and none c
 """
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from fractions import Fraction
 from typing import Any
 
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import (
+    Draft4Validator,
+    Draft6Validator,
+    Draft7Validator,
+    Draft201909Validator,
+    Draft202012Validator,
+    ValidationError,
+)
 from jsonschema.exceptions import best_match
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
-from llguidance import LLMatcher
 from referencing import Registry
 
-from grammars.compile import LIMITS, byte_tokenizer, choices, compile_grammar
+from grammars.compile import choices, compile_grammar
 from grammars.lark import position
-from grammars.schema import read_json, step
+from grammars.matcher import walk
+from grammars.patterns import found_in, pythons
+from grammars.schema import Document, read_json, step
 from grammars.spec import GrammarSpec, ShapeError
 
 _LONGEST = 10_000_000  # characters
 _SEARCH_S = 2.0  # for one search with `re`
+_DRAFTS: dict[int, Any] = {
+    4: Draft4Validator,
+    6: Draft6Validator,
+    7: Draft7Validator,
+    2019: Draft201909Validator,
+    2020: Draft202012Validator,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +73,7 @@ def check(spec: GrammarSpec, reply: str) -> Verdict:
         )
     grammar = compile_grammar(spec).text
     try:
-        taken, complete = _walk(grammar, reply)
+        taken, complete = walk(grammar, reply)
     except ShapeError as error:  # the grammar is well; this reply takes more than the limits allow
         return Verdict(fits=False, problem=f"cannot be checked: {_shortened(error.why)}")
     if complete:
@@ -69,33 +83,9 @@ def check(spec: GrammarSpec, reply: str) -> Verdict:
     return Verdict(fits=False, problem=problem, where=position(reply, taken))
 
 
-def _walk(grammar: str, text: str) -> tuple[int, bool]:
-    """Return how many characters of the text the grammar takes, and whether the text is complete.
-
-    Takes time linear in the text. Raises ShapeError where a limit of llguidance stops the walk.
-    """
-    matcher = _pristine(grammar).deep_copy()
-    data = text.encode(errors="surrogatepass")  # a lone surrogate is no UTF-8, so no grammar takes it
-    taken = matcher.try_consume_tokens(list(data))
-    if matcher.is_error():
-        raise ShapeError(matcher.get_error().split("\n", 1)[0])
-    if taken < len(data):
-        return len(data[:taken].decode(errors="ignore")), False
-    return len(text), matcher.is_accepting()
-
-
-@lru_cache(maxsize=64)
-def _pristine(grammar: str) -> LLMatcher:
-    """Return a matcher to copy from. Raises ShapeError for a grammar that llguidance refuses."""
-    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0, limits=LIMITS)
-    if matcher.is_error():
-        raise ShapeError(matcher.get_error().split("\n", 1)[0])
-    return matcher
-
-
 def _check_json(schema: Any, reply: str) -> Verdict:
     try:
-        value = read_json(reply, deepest=None)
+        value = read_json(reply, deepest=None, repeats=True)  # the mask lets open objects repeat a key
     except ShapeError as error:
         return Verdict(fits=False, problem=error.why, where=error.where or None)
     try:
@@ -116,17 +106,28 @@ def _check_json(schema: Any, reply: str) -> Verdict:
 
 
 def _validator(schema: Any) -> Validator:
-    """Return a validator of the draft that `$schema` names, by default 2020-12, that fetches nothing."""
-    draft = validator_for(schema, default=Draft202012Validator)
+    """Return a validator of the draft that `$schema` names or that its keywords tell; it fetches nothing."""
+    draft = validator_for(schema, default=_DRAFTS[Document(schema).draft])
     kind = extend(
         draft,
         {
             "pattern": _pattern,
             "patternProperties": _pattern_properties,
             "additionalProperties": _additional_properties,
+            "multipleOf": _multiple_of,
         },
     )
     return kind(schema, registry=Registry(), format_checker=draft.FORMAT_CHECKER)
+
+
+def _multiple_of(_: Validator, multiple: Any, value: Any, __: Any) -> Iterator[ValidationError]:
+    """Divide exactly: for the floats that `jsonschema` divides 74.54 is no multiple of 0.01."""
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (Fraction(str(value)) / Fraction(str(multiple))).denominator != 1
+    ):
+        yield ValidationError(f"{value!r} is not a multiple of {multiple!r}")
 
 
 # The keywords that hold regular expressions. `jsonschema` searches with Python's `re`, which is no JSON Schema:
@@ -164,23 +165,23 @@ def _additional_properties(validator: Any, schema: Any, value: Any, whole: Any) 
 
 def _matches(pattern: str, value: str) -> bool:
     """Tell whether a pattern matches anywhere in a text; `re` is asked only for what llguidance refuses."""
-    grammar = json.dumps({"grammars": [{"json_schema": {"type": "string", "pattern": pattern}}]})
-    try:
-        _pristine(grammar)
-    except ShapeError:
-        return _matches_backtracking(pattern, value)
-    # llguidance takes DEL in a string as an escape only.
-    return _walk(grammar, json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))[1]
+    found = found_in(pattern, value)
+    return _matches_backtracking(pattern, value) if found is None else found
 
 
 def _matches_backtracking(pattern: str, value: str) -> bool:
     """Search with `re` in a process of its own, because a search that backtracks for ever cannot be stopped."""
-    re.compile(pattern)  # raises for what is no pattern
-    script = "import json, re, sys; sys.exit(0 if re.search(*json.load(sys.stdin)) else 9)"
+    if (searched := pythons(pattern)) is None:
+        raise ShapeError(f"{pattern!r} is no pattern that can be searched for")
+    # The alarm ends the search where this process is killed and cannot.
+    script = (
+        "import json, re, signal, sys; hasattr(signal, 'alarm') and signal.alarm(5); "
+        "sys.exit(0 if re.search(*json.load(sys.stdin), re.ASCII) else 9)"
+    )
     try:
         code = subprocess.run(
             [sys.executable, "-I", "-S", "-c", script],
-            input=json.dumps([pattern, value]).encode(),
+            input=json.dumps([searched, value]).encode(),
             timeout=_SEARCH_S,
             stderr=subprocess.DEVNULL,
             check=False,

@@ -7,36 +7,33 @@ vocabulary. Whatever llguidance says is turned into one sentence; its dumps neve
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance import LLMatcher
 
+from grammars.faults import faults
+from grammars.findings import Finding, Rewrite
+from grammars.guards import guarded
+from grammars.keywords import ANNOTATIONS, words
 from grammars.lark import inline_schemas, position, refuse_vocabulary
-from grammars.refusal import explain
-from grammars.schema import Schema, parts, reach, read_json, step
+from grammars.matcher import LIMITS, byte_tokenizer
+from grammars.refusal import TOO_LARGE, UNCOUNTED, explain
+from grammars.rewrite import rewrite
+from grammars.satisfiable import joined_patterns, without_endless
+from grammars.schema import Document, Schema, parts, read_json, step
 from grammars.spec import GrammarSpec, ShapeError, Whitespace
 
-# For every matcher built, here and in the engine. Rows and items well above need; the lexer's fuel is
-# llguidance's own default, because five times as much lets `a{1000000}` compute for seconds.
-LIMITS = LLParserLimits(
-    max_items_in_row=20_000,
-    step_max_items=200_000,
-    max_grammar_size=1_000_000,
-    verbose_errors=False,
-)
 MAX_TEXT = 4_000_000  # characters
 MAX_REGEX = 100_000  # characters
 MAX_LARK = 400_000  # characters
-# llguidance follows references and rules by recursion, and its overflow of the stack ends the process: on a
-# main thread with 8 MB between 2,000 and 3,000 parts, and between 2,000 and 3,000 rules.
-MAX_REACH = 500  # parts of a schema, one inside or behind the other
+# llguidance follows rules by recursion, and its overflow of the stack ends the process: on a main thread with
+# 8 MB between 2,000 and 3,000 rules.
 MAX_RULES = 1_000
 MAX_CHOICES = 10_000
 MAX_FORCED = 20_000  # bytes written before the first choice; more means that the shape never ends
-# Patterns joined by one allOf: llguidance intersects them in exponential time, which its limits do not stop.
-MAX_PATTERNS = 8
+MAX_PATTERNS = 8  # joined at one place
 
 # `( |\n {0,8})?` lets a model indent, and no gap is longer than nine characters.
 _WHITESPACE: dict[Whitespace, dict[str, Any]] = {
@@ -50,48 +47,28 @@ _WHITESPACE: dict[Whitespace, dict[str, Any]] = {
     },
 }
 
-# What llguidance 1.9 refuses; a later version that learns one of them only makes this table too strict.
-_UNSUPPORTED = frozenset(
-    {
-        "not",
-        "if",
-        "then",
-        "else",
-        "uniqueItems",
-        "contains",
-        "minContains",
-        "maxContains",
-        "dependentRequired",
-        "dependentSchemas",
-        "dependencies",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "$dynamicRef",
-        "$dynamicAnchor",
-        "$recursiveRef",
-        "$recursiveAnchor",
-    }
-)
-
-_BOUNDS = (
-    ("minimum", "maximum"),
-    ("exclusiveMinimum", "exclusiveMaximum"),
-    ("minimum", "exclusiveMaximum"),
-    ("exclusiveMinimum", "maximum"),
-    ("minLength", "maxLength"),
-    ("minItems", "maxItems"),
-    ("minProperties", "maxProperties"),
+# A schema of these words alone is what llguidance takes it for.
+_AS_MEANT = ANNOTATIONS - {"format"} | words(
+    "$ref allOf anyOf const enum items maxItems maxLength maximum minItems minLength minimum pattern prefixItems "
+    "properties required type additionalProperties"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A compiled shape. `text` is what `LLMatcher` takes, together with `LIMITS`."""
+    """A compiled shape. `text` is what `LLMatcher` takes, together with `LIMITS`.
+
+    `rewrites` are the parts of a schema that were put in other words; `afterwards` the keywords that are not enforced
+    while writing and have to be checked when the reply is complete; `endless` the paths of parts that can never be
+    written, because they need themselves without an end.
+    """
 
     spec: GrammarSpec
     text: str
     lark: str  # the same language as one Lark grammar
+    rewrites: tuple[Rewrite, ...] = ()
+    afterwards: tuple[Finding, ...] = ()
+    endless: tuple[str, ...] = ()
 
     def without_forcing(self) -> "Grammar":
         """Return the same language with every spelling allowed where the text is forced.
@@ -200,125 +177,164 @@ def _lark(spec: GrammarSpec) -> Grammar:
     if (rules := len(re.findall(r"^[ \t]*[?!]?_?[A-Za-z][^\n:\"/]*:", text, re.MULTILINE))) > MAX_RULES:
         raise ShapeError(f"a Lark grammar may have {MAX_RULES:,} rules; this one has {rules:,}")
     refuse_vocabulary(text)
-    found = inline_schemas(text)
-    for schema, where in found:
-        try:
-            _refuse_schema(schema.value)
-            bare = json.loads(_with_options(schema.value, spec.whitespace))
-            if message := LLMatcher.validate_grammar(_envelope(json_schema=bare), limits=LIMITS):
-                raise _located(schema.value, ShapeError(explain(message, "")[0]))
-        except ShapeError as error:
-            raise ShapeError(f"in %json, {error.where}: {error.why}", where) from None
-    if not any(isinstance(schema.value, dict) and "x-guidance" in schema.value for schema, _ in found):
+    found = [(inline, where, _placed(inline.value, spec, where)) for inline, where in inline_schemas(text)]
+    if not any(_own_words(inline.value) for inline, _, _ in found):
         _try(_envelope(lark_grammar=text), spec)  # as it stands, so that positions are those of this text
     if not found:
         return Grammar(spec=spec, text=_envelope(lark_grammar=text), lark=text)
     pieces, end = [], 0
-    for schema, _ in found:
-        pieces += [text[end : schema.start], _with_options(schema.value, spec.whitespace)]
-        end = schema.end
-    return _finish(spec, "".join([*pieces, text[end:]]))
+    for inline, _, shape in found:
+        pieces += [text[end : inline.start], _with_options(shape.schema, spec.whitespace)]
+        end = inline.end
+    grammar = _finish(spec, "".join([*pieces, text[end:]]))
+    return replace(
+        grammar,
+        rewrites=tuple(each for _, _, shape in found for each in shape.rewrites),
+        afterwards=tuple(
+            replace(each, where=where, why=f"in %json, {each.where}: {each.why}")
+            for _, where, shape in found
+            for each in shape.afterwards
+        ),
+        endless=tuple(where for _, where, shape in found if shape.endless),
+    )
+
+
+def _placed(schema: Schema, spec: GrammarSpec, where: str) -> "_Shape":
+    """Prepare the schema of a `%json`, whose errors stand at a position of the grammar."""
+
+    def validate(text: str) -> None:
+        if message := LLMatcher.validate_grammar(text, limits=LIMITS):
+            raise ShapeError(explain(message, "")[0])
+
+    try:
+        return _enforced(schema, spec, validate)
+    except ShapeError as error:
+        raise ShapeError(f"in %json, {error.where}: {error.why}", where) from None
+
+
+def _own_words(schema: Schema) -> bool:
+    """Tell whether llguidance would understand a schema otherwise than it is meant."""
+    return any(isinstance(part, dict) and not part.keys() <= _AS_MEANT for _, part in parts(schema))
 
 
 def _json_schema(spec: GrammarSpec) -> Grammar:
     schema = read_json(spec.text)
     if not isinstance(schema, dict | bool):
         raise ShapeError("a JSON Schema is an object, true or false")
-    _refuse_schema(schema)
-    optioned = _with_options(schema, spec.whitespace)
-    text = f'{{"grammars":[{{"name":"json","json_schema":{optioned}}}]}}'
+    shape = _enforced(schema, spec, lambda text: _try(text, spec))
+    optioned = _with_options(shape.schema, spec.whitespace)
+    return Grammar(
+        spec=spec,
+        text=_schema_envelope(optioned),
+        lark=f"start: %json {optioned}",
+        rewrites=shape.rewrites,
+        afterwards=shape.afterwards,
+        endless=shape.endless,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """A schema in the words of llguidance, and where the parts of the original went."""
+
+    schema: Schema
+    places: dict[str, Schema]
+    rewrites: tuple[Rewrite, ...]
+    afterwards: tuple[Finding, ...]
+    endless: tuple[str, ...]
+
+
+def _enforced(schema: Schema, spec: GrammarSpec, attempt: Callable[[str], None]) -> _Shape:
+    """Prepare a schema until llguidance takes it: counts of members that it cannot join are left for afterwards."""
+    shape = _prepared(schema, spec)
     try:
-        _try(text, spec)
+        attempt(_schema_envelope(_with_options(shape.schema, spec.whitespace)))
+        return shape
     except ShapeError as error:
-        raise _located(schema, error) from None
-    return Grammar(spec=spec, text=text, lark=f"start: %json {optioned}")
+        if error.why != UNCOUNTED:
+            raise _located(shape, error) from None
+    shape = _prepared(schema, spec, frozenset({"minProperties", "maxProperties"}))
+    try:
+        attempt(_schema_envelope(_with_options(shape.schema, spec.whitespace)))
+    except ShapeError as error:
+        raise _located(shape, error) from None
+    return shape
+
+
+def _prepared(schema: Schema, spec: GrammarSpec, leave: frozenset[str] = frozenset()) -> _Shape:
+    """Rewrite and guard a schema, or raise ShapeError for what can be told without llguidance."""
+    document = Document(schema)
+    for fault in faults(document):
+        raise ShapeError(fault.why, fault.where)
+    made = rewrite(document, leave)
+    finite, removed = (made.schema, []) if isinstance(made.schema, bool) else without_endless(made.schema)
+    if made.schema is False:
+        raise ShapeError("nothing fits: the schema excludes everything", "$")
+    if finite is False:
+        raise ShapeError("no reply fits: it refers to itself without an end", "$")
+    joined = joined_patterns(finite)
+    if joined is None:
+        raise ShapeError(
+            "joins parts with each other without an end, or more of them than can be followed", "$"
+        )
+    if joined > MAX_PATTERNS:
+        raise ShapeError(f"more than {MAX_PATTERNS} patterns joined at once", "$")
+    paths = {id(part): path for path, part in reversed(made.places.items())}
+    return _Shape(
+        schema=guarded(finite, spec.guards),
+        places=made.places,
+        rewrites=made.rewrites,
+        afterwards=made.afterwards,
+        endless=tuple(dict.fromkeys(paths[part] for part in removed if part in paths)),
+    )
 
 
 def _with_options(schema: Schema, whitespace: Whitespace) -> str:
     """Return the schema as JSON with our options; an `x-guidance` of its own could switch enforcement off."""
-    members = {} if isinstance(schema, bool) else schema
+    assert schema is not False  # refused before; as an object it would allow everything
+    members = {} if schema is True else schema
     return json.dumps(members | {"x-guidance": _WHITESPACE[whitespace]}, ensure_ascii=False)
 
 
-def _refuse_schema(root: Schema) -> None:
-    """Raise ShapeError for what can be told from the schema alone."""
-    if root is False:
-        raise ShapeError("the schema false allows nothing", "$")
-    if (deep := reach(root)) > MAX_REACH:
-        raise ShapeError(f"references lead {deep:,} parts deep; {MAX_REACH} at most can be followed", "$")
-    unsupported: list[tuple[str, str]] = []
-    for path, schema in parts(root):
-        if isinstance(schema, bool):
-            continue
-        unsupported += [(step(path, key), key) for key in schema if key in _UNSUPPORTED]
-        _refuse_bounds(path, schema)
-        _refuse_literals(path, schema)
-        if isinstance(schema.get("allOf"), list) and _patterns(schema["allOf"]) > MAX_PATTERNS:
-            raise ShapeError(f"more than {MAX_PATTERNS} patterns joined at once", step(path, "allOf"))
-    if unsupported:
-        (where, keyword), *more = unsupported
-        others = f"; nor can {', '.join(path for path, _ in more[:5])}" if more else ""
-        raise ShapeError(f"the keyword `{keyword}` cannot be enforced while writing{others}", where)
-
-
-def _refuse_bounds(path: str, schema: dict[str, Any]) -> None:
-    for lower, upper in _BOUNDS:
-        low, high = schema.get(lower), schema.get(upper)
-        if low is None or high is None or not (_number(low) and _number(high)):  # draft 4 has booleans
-            continue
-        if low > high or (low == high and "exclusive" in lower + upper):
-            relation = "is above" if low > high else "leaves nothing below"
-            raise ShapeError(f"nothing fits: {lower} ({low}) {relation} {upper} ({high})", path)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _refuse_literals(path: str, schema: dict[str, Any]) -> None:
-    """Refuse integers that llguidance would write as the nearest double."""
-    for key in ("const", "enum"):
-        waiting = [schema[key]] if key in schema else []
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, dict | list):
-                waiting.extend(value.values() if isinstance(value, dict) else value)
-            elif _number(value) and isinstance(value, int) and abs(value) > 2**53:
-                raise ShapeError(f"{value} is too large to be written exactly", step(path, key))
-
-
-def _patterns(branches: list[Any]) -> int:
-    count = 0
-    for branch in branches:
-        if isinstance(branch, dict):
-            count += ("pattern" in branch) + ("format" in branch)
-            count += _patterns(branch["allOf"]) if isinstance(branch.get("allOf"), list) else 0
-    return count
-
-
-def _located(root: Schema, error: ShapeError) -> ShapeError:
+def _located(shape: _Shape, error: ShapeError) -> ShapeError:
     """Return the error with the path of the innermost part that llguidance refuses with the same words."""
-    found = list(parts(root))
-    for path, part in reversed(found[:500]):  # a part comes after what contains it
-        probe = {"$defs": {"root": _rebased(root)}, "allOf": [_rebased(part)]}
+    if not isinstance(shape.schema, dict) or error.why.startswith(TOO_LARGE):
+        return ShapeError(error.why, "$")  # of the whole
+    root = {key: value for key, value in shape.schema.items() if key != "$defs"}
+    definitions = _rebased({**shape.schema.get("$defs", {}), _ROOT: root})
+    size = len(json.dumps(definitions))
+    failing: dict[str, set[str]] = {}
+    for path, part in list(shape.places.items())[: max(1, min(200, 1_000_000 // size))]:
+        probe = {"$defs": definitions, "allOf": [_rebased(part)]}
         message = LLMatcher.validate_grammar(_envelope(json_schema=probe), limits=LIMITS)
-        if message and explain(message.replace("/$defs/root", ""), "")[0] == error.why:
-            return ShapeError(error.why, path)
-    return ShapeError(error.why, "$")
+        if message and explain(message.replace(_ROOT, ""), "")[0] == error.why:
+            failing[path] = set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(part)))
+    named = {
+        name
+        for name, part in shape.schema.get("$defs", {}).items()
+        if any(shape.places[path] == part for path in failing)
+    }
+    inner = [path for path, references in failing.items() if references.isdisjoint(named)]
+    return ShapeError(error.why, next(iter([*inner, *failing, "$"])))
+
+
+_ROOT = "the root"
 
 
 def _rebased(value: Any) -> Any:
-    """Return the schema with its local references pointing under `#/$defs/root`."""
+    """Return the schema with references to the root leading to its copy among the definitions."""
     if isinstance(value, list):
         return [_rebased(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: f"#/$defs/root{item[1:]}"
-        if key == "$ref" and isinstance(item, str) and item.startswith("#")
-        else _rebased(item)
+        key: f"#/$defs/{_ROOT}" if key == "$ref" and item == "#" else _rebased(item)
         for key, item in value.items()
     }
+
+
+def _schema_envelope(schema: str) -> str:
+    return f'{{"grammars":[{{"name":"json","json_schema":{schema}}}]}}'
 
 
 def _envelope(**grammar: Any) -> str:
@@ -329,12 +345,6 @@ def _finish(spec: GrammarSpec, lark: str) -> Grammar:
     text = _envelope(lark_grammar=lark)
     _try(text, spec)
     return Grammar(spec=spec, text=text, lark=lark)
-
-
-@cache
-def byte_tokenizer() -> LLTokenizer:
-    """Return the tokenizer whose first 256 tokens are the bytes; it stands for no model's vocabulary."""
-    return LLTokenizer("byte")
 
 
 def _try(text: str, spec: GrammarSpec) -> None:

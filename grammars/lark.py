@@ -92,3 +92,35 @@ def inline_schemas(text: str) -> list[tuple[Inline, str]]:
                 raise ShapeError("a JSON Schema is an object, true or false", where)
             found.append((Inline(value=value, start=start, end=end), where))
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A rule or terminal of a grammar: the position of its name, and the names it uses."""
+
+    where: str
+    uses: list[str]
+
+
+def definitions(text: str) -> dict[str, Rule]:
+    """Return every rule and terminal by name; what a directive such as `%ignore` names counts for `start`."""
+    found: dict[str, Rule] = {}
+    current: list[str] = []
+    directed: list[str] = []
+    for kind, start, end, lexeme in _lexemes(text):
+        head = text[text.rfind("\n", 0, start) + 1 : start]
+        if kind != "other":
+            continue
+        if lexeme == "%" and not head.strip():
+            current = directed
+        elif re.fullmatch(r"[^\W\d][\w-]*", lexeme):
+            if re.fullmatch(r"[ \t]*[?!]?", head) and re.match(
+                r"\s*(\.-?\d+)?\s*(\[[^\]]*\])?\s*:", text[end:]
+            ):
+                current = []
+                found.setdefault(lexeme, Rule(where=position(text, start), uses=current))
+            else:
+                current.append(lexeme)
+    if "start" in found:
+        found["start"].uses.extend(directed)
+    return found

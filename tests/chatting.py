@@ -1,9 +1,11 @@
 """Helpers for tests of what is kept: a model, tokens, shapes, and a chat with a bit of everything."""
 
+from dataclasses import replace
+
 from app.store import Attachment, Store
 from engine.events import Finished, ModelInfo, Stats, Token
 from engine.protocol import Sampling
-from grammars.spec import GrammarSpec
+from grammars.spec import GrammarSpec, Guards
 
 MODEL = ModelInfo(
     name="Tiny",
@@ -23,6 +25,7 @@ CITY = GrammarSpec(
     kind="json_schema",
     text='{"type": "object", "properties": {"zip": {"type": "string"}, "age": {"type": "integer"}}}',
     whitespace="spaced",
+    guards=Guards(digits=5, string=None),
     name="city",
 )
 YES_NO = GrammarSpec(kind="choice", text='["yes", "no"]')
@@ -63,7 +66,7 @@ def rich_chat(store: Store) -> int:
     first = store.add_user(chat, None, "Which city? 🌆\0", shape=CITY)
     reply(store, chat, first, '{"zip":"1","age":2}', shape=CITY)
     spelling = CITY.text.replace(" ", "")
-    other = GrammarSpec(kind=CITY.kind, text=spelling, whitespace=CITY.whitespace, name="town")
+    other = replace(CITY, text=spelling, name="town")
     cut = store.begin_reply(
         chat, first, shape=other, sampling=Sampling(logit_bias={5: -1.5}), seed=3, options={"max_tokens": 9}
     )

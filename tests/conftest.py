@@ -1,10 +1,18 @@
-"""Fixtures that several rooms share."""
+"""What tests of all rooms share."""
 
+import gc
 from pathlib import Path
 
 import pytest
 
 from app.models import starter_model
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of the garbage, which would be walked again and again: a third of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""Vocabularies and chat templates of llama.cpp, from the pinned source distribution of llama-cpp-python.
+"""Files of pinned distributions: llama.cpp's vocabularies and templates, the JSON Schema suite, real schemas.
 
-The one place where tests use the network: pip is asked for the source distribution once, what is needed is
-kept in the user's cache directory, and everything later reads from there. Nothing is compiled.
+The one place where tests use the network: pip is asked for a distribution once, what is needed is
+kept in the user's cache directory, and everything later reads from there. Nothing is compiled or installed.
 """
 
 import fnmatch
@@ -13,7 +13,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from platformdirs import user_cache_dir
 
@@ -76,6 +79,17 @@ def template_names() -> list[str]:
     return sorted(path.stem for path in (_llama_cpp() / _MODELS / "templates").glob("*.jinja"))
 
 
+def official_suite(draft: str) -> Path:
+    """Return the folder of the official JSON Schema suite for a draft, such as "draft2020-12"."""
+    folder = source_files(
+        "jsonschema",
+        importlib.metadata.version("jsonschema"),
+        backend="hatchling.build",
+        patterns=("json/tests/draft7/*.json", "json/tests/draft2020-12/*.json"),
+    )
+    return folder / "json" / "tests" / draft
+
+
 @functools.cache
 def source_files(name: str, version: str, *, backend: str, patterns: tuple[str, ...]) -> Path:
     """Return a folder with the files of a source distribution that match; paths are relative to its root.
@@ -83,15 +97,30 @@ def source_files(name: str, version: str, *, backend: str, patterns: tuple[str, 
     `backend` is the module named as build-backend in the distribution's pyproject.toml. Raises `RuntimeError`
     with a sentence when pip cannot get it.
     """
+    return _kept(f"{name}-{version}", patterns, functools.partial(_download_source, name, version, backend))
+
+
+@functools.cache
+def wheel_files(name: str, version: str, *, patterns: tuple[str, ...]) -> Path:
+    """Return a folder with the files of a pure-Python wheel that match. Raises `RuntimeError` with a sentence."""
+    return _kept(f"{name}-{version}-wheel", patterns, functools.partial(_download_wheel, name, version))
+
+
+def _kept(label: str, patterns: tuple[str, ...], download: Callable[[Path], Path]) -> Path:
+    """Return the cached folder of this label, filled from the archive that `download` puts into a folder."""
     home = Path(user_cache_dir("stampo-tests"))
-    folder = home / f"{name}-{version}"
+    folder = home / label
     if _complete(folder, patterns):
         return folder
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home) as temporary:
-        archive = _download(name, version, backend, Path(temporary))
         fresh = Path(temporary, "files")
-        _extract(archive, fresh, patterns)
+        for path, content in _members(download(Path(temporary))):
+            if any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
+                target = fresh / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with target.open("wb") as out:
+                    shutil.copyfileobj(content, out)
         (fresh / ".patterns").write_text("\n".join(patterns), encoding="utf-8")
         if not _complete(folder, patterns):  # another run may have been quicker
             shutil.rmtree(folder, ignore_errors=True)
@@ -114,36 +143,49 @@ def _complete(folder: Path, patterns: tuple[str, ...]) -> bool:
     return note.is_file() and note.read_text(encoding="utf-8").split("\n") == list(patterns)
 
 
-def _download(name: str, version: str, backend: str, folder: Path) -> Path:
+def _download_source(name: str, version: str, backend: str, folder: Path) -> Path:
     module = folder.joinpath("backend", *backend.split(".")).with_suffix(".py")
     module.parent.mkdir(parents=True)
     module.write_text(_BACKEND, encoding="utf-8")
+    options = ("--no-binary", ":all:", "--no-build-isolation")
+    return _download(name, version, folder, options, {"PYTHONPATH": str(folder / "backend")})
+
+
+def _download_wheel(name: str, version: str, folder: Path) -> Path:
+    return _download(name, version, folder, ("--only-binary", ":all:"), {})
+
+
+def _download(
+    name: str, version: str, folder: Path, options: tuple[str, ...], environment: dict[str, str]
+) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-binary", ":all:", "--no-build-isolation", "--dest", str(folder)]
     done = subprocess.run(
-        [*command, f"{name}=={version}"],
-        env=os.environ | {"PYTHONPATH": str(folder / "backend")},
+        [*command, "--no-deps", *options, "--dest", str(folder), f"{name}=={version}"],
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,
     )
-    archives = list(folder.glob("*.tar.gz"))
+    archives = [*folder.glob("*.tar.gz"), *folder.glob("*.whl")]
     if done.returncode or not archives:
         reason = (done.stderr.strip() or "pip left no archive").splitlines()[-1]
         raise RuntimeError(
-            f"These tests read vocabularies and templates from the source distribution of {name} {version}. "
+            f"These tests read files from the distribution of {name} {version}. "
             f"pip could not get it (is this machine offline?): {reason}"
         )
     return archives[0]
 
 
-def _extract(archive: Path, folder: Path, patterns: tuple[str, ...]) -> None:
+def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield path and content of the files of an archive; the top folder of a source distribution is left out."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                with wheel.open(name) as content:
+                    yield name, content
+        return
     with tarfile.open(archive, "r|gz") as source:
         for member in source:
-            _, _, path = member.name.partition("/")
             content = source.extractfile(member) if member.isfile() else None
-            if content and any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
-                target = folder / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with target.open("wb") as out:
-                    shutil.copyfileobj(content, out)
+            if content:
+                yield member.name.partition("/")[2], content

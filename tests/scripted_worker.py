@@ -2,9 +2,10 @@
 
 Run as `python scripted_worker.py SCRIPT.json`. The script is an object:
 
-    {"hello": {...}, "load": [STEP...], "turns": [[STEP...], ...], "heartbeat": true}
+    {"hello": {...}, "load": [STEP...], "turns": [[STEP...], ...], "inspect": [STEP...], "heartbeat": true}
 
-`load` answers each `Load`, the n-th list of `turns` the n-th `Generate` of the process. A step is one of
+`load` answers each `Load`, the n-th list of `turns` the n-th `Generate` of the process, `inspect` each `Inspect`. A
+step is one of
 
     {"send": EVENT}      one line; "$turn" stands for the number of the turn
     {"raw": TEXT}        a line as it is
@@ -78,11 +79,22 @@ class Script:
             command = self._commands.get()
             if command["type"] == "load":
                 self._play(self._script.get("load", LOADED), command, None)
+            elif command["type"] == "count":
+                _emit(self._counted(command))
             elif command["type"] == "generate":
                 turns = self._script.get("turns", [])
                 steps = turns[min(self._turns, len(turns) - 1)] if turns else []
                 self._turns += 1
                 self._play(steps, command, command["turn"])
+            elif command["type"] == "inspect":
+                self._play(self._script.get("inspect", []), command, command["generate"]["turn"])
+
+    def _counted(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Count four characters as a token, as the real worker answers."""
+        contents = [message["content"] for message in command["messages"]]
+        prompt = sum(_tokens(content) for content in contents) if contents else None
+        texts = [_tokens(text) for text in command["texts"]]
+        return {"type": "counted", "turn": command["turn"], "prompt": prompt, "texts": texts}
 
     def _read(self) -> None:
         for line in sys.stdin:
@@ -148,6 +160,10 @@ class Script:
                 }
             )
         return list(range(before, before + len(pieces)))
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // 4)
 
 
 def _started(turn: int | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Goes through the worker process like the interface. Exit codes: 0 the reply ended properly and fits its shape,
 1 it does not, 2 usage or shape error (or standard output or the store cannot be written), 3 model error (also
-in the middle of a reply), 130 interrupted, by Ctrl+C or by a reader of standard output that left.
+in the middle of a reply), 130 interrupted. A reader of standard output that leaves early ends the turn with 0.
 """
 
 import asyncio
@@ -25,20 +25,23 @@ from app.commands.options import (
     NumericsOption,
     ThreadsOption,
 )
+from app.commands.person import Picker, earlier_replies, person_settings
 from app.commands.report import Report, write_reply
 from app.commands.texts import text_of, text_or_file
 from app.headless import MODEL, Conversation
-from app.models import NoModel, resolve_model
+from app.models import NoModel
 from app.record import Record
 from app.shapes import load_shape
 from app.store.values import StoreError
 from app.terminal import narrate, refuse, well_formed
-from engine.protocol import Generate, Load, Message, Sampling
+from engine.protocol import Generate, Message
 from grammars.compile import compile_grammar
+from grammars.lint import summary
 from grammars.spec import GrammarSpec, ShapeError, Whitespace
 
 
 def ask(
+    given: typer.Context,
     prompt: Annotated[str, typer.Argument(help="What to ask; piped standard input is added to it.")] = "",
     model: ModelOption = None,
     draft_model: DraftModelOption = None,
@@ -60,13 +63,35 @@ def ask(
     top_k: Annotated[int, typer.Option(help="Keep the K likeliest tokens; 0 sets no limit.")] = 0,
     top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this probability.")] = 0.95,
     min_p: Annotated[float, typer.Option(help="Keep tokens this likely against the likeliest.")] = 0.05,
+    typical_p: Annotated[
+        float, typer.Option(help="Keep tokens of typical surprise up to this probability; 1 keeps all.")
+    ] = 1.0,
+    top_n_sigma: Annotated[
+        float, typer.Option(help="Keep tokens within N standard deviations of the best; 0 keeps all.")
+    ] = 0.0,
     repeat_penalty: Annotated[float, typer.Option(help="1 is none.")] = 1.0,
     logit_bias: Annotated[
         list[str] | None,
         typer.Option("--logit-bias", metavar="ID=F", help="Add F to a token's logit, -inf bans it; repeat."),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Repeats a reply; random if not given.")] = None,
-    max_tokens: Annotated[int, typer.Option(help="Longest reply.")] = 1024,
+    max_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Longest reply, reasoning not counted.")
+    ] = 1024,
+    think: Annotated[
+        bool | None,
+        typer.Option(
+            "--think/--no-think", help="Reason first, or do not; by default as the model's template has it."
+        ),
+    ] = None,
+    think_tokens: Annotated[int, typer.Option(metavar="N", help="Longest reasoning.")] = 1024,
+    land: Annotated[
+        bool,
+        typer.Option("--land/--no-land", help="End a shaped reply properly within --max-tokens, or cut it."),
+    ] = True,
+    loop_guard: Annotated[
+        bool, typer.Option("--loop-guard/--no-loop-guard", help="End a free reply that repeats itself.")
+    ] = True,
     stop: Annotated[
         list[str] | None,
         typer.Option("--stop", metavar="TEXT", help="End a free reply before this text; repeat."),
@@ -91,6 +116,12 @@ def ask(
     verify: Annotated[
         bool, typer.Option("--verify", help="Write the reply again token by token and compare.")
     ] = False,
+    memory: Annotated[
+        bool,
+        typer.Option(
+            "--memory/--no-memory", help="Guess from saved replies under the same shape, or do not."
+        ),
+    ] = True,
     save: Annotated[bool, typer.Option("--save", help="Keep the chat among the saved ones.")] = False,
     stats: Annotated[bool, typer.Option("--stats", help="Print figures to standard error.")] = False,
     as_json: Annotated[
@@ -104,48 +135,57 @@ def ask(
     """
     text = _prompt(prompt)
     shape = _shape(preset, json_schema, regex, lark, choice, whitespace)
+    if "" in (stop or ()):
+        refuse("--stop takes a text; an empty one would end every reply before it begins.")
     if shape is not None and stop:
         refuse("--stop ends free replies only; a shape says itself where a reply ends.")
     if streams > 1 and save:
         refuse("--save keeps a chat with one reply; --streams asks for several.")
+    settings = person_settings()
+    pick = Picker(given, settings)
     try:
-        path = resolve_model(model)
-        draft = None if draft_model is None else str(resolve_model(draft_model))
+        load = pick.load()
     except NoModel as error:
         refuse(str(error), code=MODEL)
     biases, banned = _biases(logit_bias or [])
     try:
-        sampling = Sampling(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repeat_penalty=repeat_penalty,
+        names = (
+            "temperature",
+            "top_k",
+            "top_p",
+            "min_p",
+            "typical_p",
+            "top_n_sigma",
+            "repeat_penalty",
+            "seed",
+        )
+        sampling = replace(
+            settings.reply.sampling(),
+            **{name: pick.reply(name) for name in names},
             logit_bias=biases,
             banned=banned,
-            seed=seed,
         )
         messages = [Message(role="user", content=text, shape=shape if show_shape else None)]
-        if system:
-            messages.insert(0, Message(role="system", content=text_of(system, "--system")))
+        if system := text_of(pick.system(), "--system"):
+            messages.insert(0, Message(role="system", content=system))
+        speculate = pick.reply("speculate", "spec")
         request = Generate(
             turn=1,
             messages=tuple(messages),
             shape=shape,
             sampling=sampling,
-            max_tokens=max_tokens,
-            stop=tuple(text_of(text, "--stop") for text in stop or ()),
-            speculate=spec,
+            max_tokens=pick.reply("max_tokens"),
+            stop=()
+            if shape is not None
+            else tuple(text_of(end, "--stop") for end in pick.reply("stop") or ()),
+            think=pick.reply("think"),
+            think_tokens=pick.reply("think_tokens"),
+            land=pick.reply("land"),
+            stop_loops=pick.reply("stop_loops", "loop_guard"),
+            speculate=speculate,
+            earlier=earlier_replies(shape) if speculate and pick.reply("remember", "memory") else (),
             streams=streams,
             verify=verify,
-        )
-        load = Load(
-            model=str(path),
-            draft_model=draft,
-            context=context,
-            threads=threads,
-            gpu_layers=gpu_layers,
-            numerics=numerics,
         )
     except ValidationError as error:
         refuse(_option_fault(error))
@@ -157,15 +197,20 @@ def ask(
     outcome = asyncio.run(conversation.run())
     report = Report(shape, outcome.model, as_json=as_json, stats=stats, several=streams > 1)
     verdicts = [None if shape is None else validation.check(shape, end.text) for end in outcome.replies]
+    saved = None
     if record is not None:
-        record.close(
+        saved = record.close(
             outcome.replies[0] if outcome.replies else None,
             finish=outcome.finish,
             error=outcome.error,
             valid=None if not verdicts or verdicts[0] is None else verdicts[0].fits,
             trace=conversation.trace,
         )
-    codes = [report.give(end, verdict) for end, verdict in zip(outcome.replies, verdicts, strict=True)]
+    try:
+        codes = [report.give(end, verdict) for end, verdict in zip(outcome.replies, verdicts, strict=True)]
+    finally:  # also when the reader of the reply has left
+        if saved is not None:
+            narrate(saved)
     raise typer.Exit(max(codes) if len(codes) == streams else outcome.code)
 
 
@@ -241,7 +286,8 @@ def _shape(
             )
         if whitespace is not None:
             shape = replace(shape, whitespace=whitespace)
-        compile_grammar(shape)
+        for sentence in summary(compile_grammar(shape)):
+            narrate(sentence)
     except ShapeError as error:
         refuse(f"The shape cannot be used: {error}")
     return shape

@@ -21,7 +21,7 @@ _ENDINGS = {
     "context_full": "The reply was cut: the context is full.",
     "cancelled": "Interrupted.",
     "landed": "The reply was cut short to end within its budget.",
-    "loop": "The reply was cut: it repeated itself.",
+    "loop": "The reply was cut: it repeated itself. --no-loop-guard lets it go on.",
     "error": "The reply ended with an error:",
 }
 
@@ -106,9 +106,11 @@ class Report:
 
 def _figures(finished: Finished) -> str:
     stats = finished.stats
+    thoughts = f" and {stats.reasoning_tokens} of reasoning" if stats.reasoning_tokens else ""
+    landed = f", {stats.landed_tokens} landed" if stats.landed_tokens else ""
     return (
         f"{stats.prompt_tokens} prompt tokens ({stats.reused_tokens} reused) in {stats.prefill_s:.2f} s; "
-        f"{stats.reply_tokens} reply tokens ({stats.forced_tokens} forced, {stats.accepted_tokens} accepted, "
-        f"{stats.sampled_tokens} sampled) in {stats.decode_s:.2f} s: {stats.tokens_per_s:.1f} a second, "
+        f"{stats.reply_tokens} reply tokens{thoughts} ({stats.forced_tokens} forced, {stats.accepted_tokens} accepted, "
+        f"{stats.sampled_tokens} sampled{landed}) in {stats.decode_s:.2f} s: {stats.tokens_per_s:.1f} a second, "
         f"{stats.tokens_per_forward:.2f} a forward; numerics {stats.exact}; seed {finished.seed}."
     )

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from app.terminal import refuse, well_formed
+from app.text_files import TextFileError, decoded, unreadable
 from grammars.compile import MAX_TEXT
 
 MAX_BYTES = 4 * MAX_TEXT
@@ -25,20 +26,20 @@ def text_or_file(value: str, option: str) -> str:
     return text_of(value, option)
 
 
-def read_text(name: str, said_before: str = "") -> str:
-    """Return the text of a file, or of standard input for `-`; a byte order mark is left out."""
+def read_text(name: str, said_before: str = "", *, most: int = MAX_BYTES) -> str:
+    """Return the text of a file, also of a pipe, or of standard input for `-`; ends the command if there is none.
+
+    A byte order mark is left out; no more than `most` bytes are taken.
+    """
     try:
         if name == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
+            data = sys.stdin.buffer.read(most + 1)
         else:
             with Path(name).expanduser().open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+                data = file.read(most + 1)
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name; no such user
-        reason = getattr(error, "strerror", None) or str(error)
-        refuse(f"{said_before}{name} cannot be read: {reason.lower().rstrip('.')}.")
-    if len(data) > MAX_BYTES:
-        refuse(f"{said_before}{name} is too large for a shape.")
+        refuse(f"{said_before}{unreadable(name, error)}")
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        refuse(f"{said_before}{name} is no UTF-8 text (byte {error.start}).")
+        return decoded(data, name, most)
+    except TextFileError as error:
+        refuse(f"{said_before}{error}")

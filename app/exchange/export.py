@@ -4,8 +4,9 @@ Knows the store's values and the format. Invariant: equal chats give equal docum
 and `program`; nothing from the trash and no unsent text is in them.
 """
 
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,7 +15,8 @@ from app.exchange import format as f
 from app.store import Store, StoredMessage
 from app.store.rows import MODEL, SAMPLING, STATS
 from app.terminal import json_text
-from engine.events import ModelInfo
+from app.version import version
+from engine.events import ModelInfo, Token
 from grammars.spec import GrammarSpec
 
 
@@ -22,29 +24,23 @@ def export_chat(store: Store, chat_id: int, *, trace: bool = False) -> dict[str,
     """Return a chat as a document of the export format; `trace` adds each reply's tokens. Raises
     `StoreError`.
     """
-    chat = store.chat(chat_id)
-    stored = store.tree(chat_id)
-    ids = {message.id: number for number, message in enumerate(stored, start=1)}
     shapes, models = _Register(), _Register()
-    messages = [_message(store, message, ids, shapes, models, trace) for message in stored]
-    next_shape = None
-    if chat.shape:
-        next_shape = f.NextShape(shape=_shape(shapes, chat.shape), on=chat.shape_on, shown=chat.shape_shown)
+    chat = _chat(store, chat_id, shapes, models, trace)
     document = f.Export(
-        format=f.FORMAT,
+        format=f.FORMAT, version=f.VERSION, **_origin(), chat=chat, shapes=shapes.values, models=models.values
+    )
+    return document.model_dump(mode="json")
+
+
+def export_chats(store: Store, chat_ids: Iterable[int], *, trace: bool = False) -> dict[str, Any]:
+    """Return several chats as one document, as `export_chat` does for one."""
+    shapes, models = _Register(), _Register()
+    chats = [_chat(store, chat_id, shapes, models, trace) for chat_id in chat_ids]
+    document = f.Collection(
+        format=f.COLLECTION,
         version=f.VERSION,
-        exported_at=_time(datetime.now(UTC)),
-        program=f.Program(name="stampo", version=_version()),
-        chat=f.Chat(
-            title=chat.title,
-            system=chat.system,
-            created=_time(chat.created_at),
-            updated=_time(chat.updated_at),
-            settings=dict(chat.settings),
-            next_shape=next_shape,
-            leaf=ids.get(chat.leaf) if chat.leaf else None,
-            messages=messages,
-        ),
+        **_origin(),
+        chats=chats,
         shapes=shapes.values,
         models=models.values,
     )
@@ -61,13 +57,45 @@ class _Register:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self._keys: dict[Hashable, str] = {}
 
-    def put(self, key: str, value: BaseModel) -> str:
-        name, number = key, 1
-        while self.values.setdefault(name, value) != value:
-            number += 1
-            name = f"{key}-{number}"
-        return name
+    def put(self, origin: Hashable, make: Callable[[], tuple[str, BaseModel]]) -> str:
+        """Return the key of what stands for `origin`; it is made once."""
+        if origin not in self._keys:
+            key, value = make()
+            name, number = key, 1
+            while self.values.setdefault(name, value) != value:
+                number += 1
+                name = f"{key}-{number}"
+            self._keys[origin] = name
+        return self._keys[origin]
+
+
+def _origin() -> dict[str, Any]:
+    return {
+        "exported_at": _time(datetime.now(UTC)),
+        "program": f.Program(name="stampo", version=version()),
+    }
+
+
+def _chat(store: Store, chat_id: int, shapes: _Register, models: _Register, trace: bool) -> f.Chat:
+    chat = store.chat(chat_id)
+    stored = store.tree(chat_id)
+    ids = {message.id: number for number, message in enumerate(stored, start=1)}
+    messages = [_message(store, message, ids, shapes, models, trace) for message in stored]
+    next_shape = None
+    if chat.shape:
+        next_shape = f.NextShape(shape=_shape(shapes, chat.shape), on=chat.shape_on, shown=chat.shape_shown)
+    return f.Chat(
+        title=chat.title,
+        system=chat.system,
+        created=_time(chat.created_at),
+        updated=_time(chat.updated_at),
+        settings=dict(chat.settings),
+        next_shape=next_shape,
+        leaf=ids.get(chat.leaf) if chat.leaf else None,
+        messages=messages,
+    )
 
 
 def _message(
@@ -105,29 +133,37 @@ def _message(
         stats=f.Stats(**STATS.dump_python(reply.stats, mode="json")) if reply.stats else None,
         continued_from=ids.get(reply.continued_from) if reply.continued_from else None,
         tokens=list(reply.tokens) if trace else None,
-        trace=[f.TracedToken(id=t.id, text=t.text, origin=t.origin, allowed=t.allowed) for t in tokens]
-        if trace
-        else None,
+        trace=[_token(token) for token in tokens] if trace else None,
+    )
+
+
+def _token(token: Token) -> f.TracedToken:
+    return f.TracedToken(
+        id=token.id, text=token.text, origin=token.origin, allowed=token.allowed, part=token.part
     )
 
 
 def _shape(shapes: _Register, spec: GrammarSpec) -> str:
-    shape = f.Shape(
-        hash=spec.hash, kind=spec.kind, text=spec.text, whitespace=spec.whitespace, name=spec.name
-    )
-    return shapes.put(spec.hash, shape)
+    def make() -> tuple[str, BaseModel]:
+        key = spec.hash
+        return key, f.Shape(
+            hash=key,
+            kind=spec.kind,
+            text=spec.text,
+            whitespace=spec.whitespace,
+            name=spec.name,
+            guards=f.Guards(**asdict(spec.guards)),
+        )
+
+    return shapes.put(spec, make)
 
 
 def _model(models: _Register, info: ModelInfo) -> str:
-    return models.put(info.fingerprint, f.Model(**MODEL.dump_python(info, mode="json", exclude={"path"})))
+    def make() -> tuple[str, BaseModel]:
+        return info.fingerprint, f.Model(**MODEL.dump_python(info, mode="json", exclude={"path"}))
+
+    return models.put(info, make)
 
 
 def _time(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _version() -> str:
-    try:
-        return version("stampo")
-    except PackageNotFoundError:  # run from a source tree
-        return "unknown"

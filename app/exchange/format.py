@@ -1,30 +1,35 @@
-"""The export format, version 1: one chat as one JSON document.
+"""The export format, version 1: one chat, or several, as one JSON document.
 
 `assets/export.schema.json` is this module's JSON Schema, written out for others. Knows no store. Invariants:
-a document that loads here refers to nothing that is not in it; ids are local to the file; texts are exact, so
-a shape's text is a string and keeps its key order; what stands outside `chat`, `shapes` and `models` says
-where the file comes from and is not compared.
+a document that loads here refers to nothing that is not in it; ids are local to their chat; texts are exact, so
+a shape's text is a string and keeps its key order; what stands outside `chat` or `chats`, `shapes` and `models`
+says where the file comes from and is not compared.
 """
 
 import json
+from collections.abc import Container
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
     StringConstraints,
+    TypeAdapter,
     model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from engine.events import Exactness, Finish, Origin
+from engine.events import Exactness, Finish, Origin, Part
+from grammars import spec
 from grammars.spec import Kind, Whitespace
 
 FORMAT = "stampo-chat"
+COLLECTION = "stampo-chats"
 VERSION = 1
 SCHEMA_ID = "urn:stampo:export:1"
 
@@ -34,15 +39,22 @@ def _is_time(text: str) -> str:
     return text
 
 
+# Nearer to the ends of the calendar there are times that are no local time somewhere.
+_YEAR = "(19[7-9][0-9]|[2-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9])"
+
 Time = Annotated[
     str,
-    StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"),
+    StringConstraints(
+        pattern=rf"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?Z$"
+    ),
     AfterValidator(_is_time),
-    Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC"),
+    Field(json_schema_extra={"format": "date-time"}, description="RFC 3339, UTC, from 1970 to 9989"),
 ]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Count = Annotated[int, Field(ge=0)]
 Id = Annotated[int, Field(ge=1)]
+TokenId = Annotated[int, Field(ge=0, lt=2**32)]
+TokenKey = Annotated[str, StringConstraints(pattern="^(0|-?[1-9][0-9]{0,17})$")]
 
 
 class _Closed(BaseModel):
@@ -57,11 +69,33 @@ class _Open(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
 
+_USUAL = spec.Guards()
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):  # true is 1 for Python, not for JSON
+        raise ValueError("a number is wanted")
+    return value
+
+
+Version = Annotated[Literal[1], BeforeValidator(_number)]
+
+
 class Program(_Closed):
     """What wrote the file."""
 
     name: str
     version: str
+
+
+class Guards(_Closed):
+    """How far JSON may go where its schema sets no bound; null takes a guard away."""
+
+    digits: Annotated[int, Field(ge=1, le=200)] | None = _USUAL.digits
+    blanks: Annotated[int, Field(ge=1)] | None = _USUAL.blanks
+    string: Annotated[int, Field(ge=1)] | None = _USUAL.string
+    items: Annotated[int, Field(ge=1)] | None = _USUAL.items
+    depth: Annotated[int, Field(ge=1)] | None = _USUAL.depth
 
 
 class Shape(_Closed):
@@ -72,6 +106,7 @@ class Shape(_Closed):
     text: str
     whitespace: Whitespace
     name: str | None
+    guards: Guards = Guards()
 
 
 class Model(_Open):
@@ -93,15 +128,20 @@ class Model(_Open):
 class Sampling(_Open):
     """How tokens were chosen; see `stampo ask --help` for the meaning."""
 
-    temperature: Annotated[float, Field(ge=0)]
-    top_k: Count
-    top_p: float
-    min_p: float
-    repeat_penalty: float
+    temperature: Annotated[float, Field(ge=0, le=100)]
+    top_k: Annotated[int, Field(ge=0, lt=2**31)]
+    top_p: Annotated[float, Field(gt=0, le=1)]
+    min_p: Annotated[float, Field(ge=0, le=1)]
+    repeat_penalty: Annotated[float, Field(gt=0)]
     frequency_penalty: float
     presence_penalty: float
-    penalty_last_n: Count
-    logit_bias: dict[str, float]
+    penalty_last_n: Annotated[int, Field(ge=0, lt=2**31)]
+    typical_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    top_n_sigma: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    logit_bias: Annotated[
+        dict[TokenKey, Annotated[float, Field(gt=-1e30, lt=1e30)]],
+        Field(description="by token id", json_schema_extra={"additionalProperties": False}),
+    ]
     banned: list[int]
 
 
@@ -111,10 +151,13 @@ class Stats(_Open):
     prompt_tokens: Count
     reused_tokens: Count
     reply_tokens: Count
+    reasoning_tokens: Count = 0
     forced_tokens: Count
     sampled_tokens: Count
     drafted_tokens: Count
     accepted_tokens: Count
+    landed_tokens: Count = 0
+    rebuilt: Count = 0
     forwards: Count
     masked_mean: float | None
     prefill_s: float
@@ -135,10 +178,11 @@ class Attachment(_Closed):
 class TracedToken(_Closed):
     """One committed token; `allowed` counts the legal ids at a free choice."""
 
-    id: Count
+    id: TokenId
     text: str
     origin: Origin
     allowed: Count | None
+    part: Part = "reply"
 
 
 class UserMessage(_Closed):
@@ -174,8 +218,10 @@ class ReplyMessage(_Closed):
     ]
     model: Annotated[Key | None, Field(description="key into `models`")]
     stats: Stats | None
-    continued_from: Annotated[Id | None, Field(description="the reply that this one carries on")]
-    tokens: Annotated[list[Count] | None, Field(description="committed ids of this model's vocabulary")]
+    continued_from: Annotated[
+        Id | None, Field(description="the reply that this one carries on, which stands before it")
+    ]
+    tokens: Annotated[list[TokenId] | None, Field(description="committed ids of this model's vocabulary")]
     trace: list[TracedToken] | None
 
 
@@ -206,7 +252,7 @@ class Export(_Closed):
     model_config = ConfigDict(title="Stampo chat export")
 
     format: Literal["stampo-chat"]
-    version: Literal[1]
+    version: Version
     exported_at: Time
     program: Program
     chat: Chat
@@ -215,27 +261,56 @@ class Export(_Closed):
 
     @model_validator(mode="after")
     def _refers_to_what_is_there(self) -> Self:
-        seen: dict[int, Literal["user", "assistant"]] = {}
-        for message in self.chat.messages:
-            if message.id in seen:
-                raise ValueError(f"two messages have the id {message.id}")
-            if message.parent is not None and message.parent not in seen:
-                raise ValueError(f"message {message.id} stands before its parent {message.parent}")
-            seen[message.id] = message.role
-            self._know(self.shapes, message.shape, f"message {message.id}")
-            if message.role == "assistant":
-                self._know(self.models, message.model, f"message {message.id}")
-        for message in self.chat.messages:
-            if message.role == "assistant" and message.continued_from is not None:
-                self._know(seen, message.continued_from, f"message {message.id}")
-        self._know(seen, self.chat.leaf, "the chat")
-        self._know(self.shapes, self.chat.next_shape.shape if self.chat.next_shape else None, "the chat")
+        _check_references(self.chat, self)
         return self
 
-    @staticmethod
-    def _know(there: Any, key: int | str | None, whose: str) -> None:
+
+class Collection(_Closed):
+    """Several chats exported from Stampo, with their shapes and models together."""
+
+    model_config = ConfigDict(title="Stampo chats export")
+
+    format: Literal["stampo-chats"]
+    version: Version
+    exported_at: Time
+    program: Program
+    chats: list[Chat]
+    shapes: Annotated[dict[Key, Shape], Field(description="as in the export of one chat")]
+    models: Annotated[dict[Key, Model], Field(description="as in the export of one chat")]
+
+    @model_validator(mode="after")
+    def _refers_to_what_is_there(self) -> Self:
+        for number, chat in enumerate(self.chats, start=1):
+            _check_references(chat, self, f"chat {number}: ")
+        return self
+
+
+Document = Annotated[Export | Collection, Field(discriminator="format")]
+
+DOCUMENT: TypeAdapter[Export | Collection] = TypeAdapter(Document)
+
+
+def _check_references(chat: Chat, document: Export | Collection, where: str = "") -> None:
+    """Raise `ValueError` if a chat refers to something that is not there, or not there yet."""
+
+    def know(there: Container[int | str], key: int | str | None, whose: str) -> None:
         if key is not None and key not in there:
-            raise ValueError(f"{whose} refers to {json.dumps(key)}, which the file does not hold")
+            raise ValueError(f"{where}{whose} refers to {json.dumps(key)}, which is not there")
+
+    seen: set[int] = set()
+    for message in chat.messages:
+        whose = f"message {message.id}"
+        if message.id in seen:
+            raise ValueError(f"{where}two messages have the id {message.id}")
+        if message.parent is not None and message.parent not in seen:
+            raise ValueError(f"{where}{whose} stands before its parent {message.parent}")
+        know(document.shapes, message.shape, whose)
+        if message.role == "assistant":
+            know(document.models, message.model, whose)
+            know(seen, message.continued_from, whose)
+        seen.add(message.id)
+    know(seen, chat.leaf, "the chat")
+    know(document.shapes, chat.next_shape.shape if chat.next_shape else None, "the chat")
 
 
 class _Generator(GenerateJsonSchema):
@@ -250,5 +325,5 @@ class _Generator(GenerateJsonSchema):
 
 def json_schema() -> dict[str, Any]:
     """Return the format's JSON Schema, as `assets/export.schema.json` holds it."""
-    schema = Export.model_json_schema(schema_generator=_Generator)
+    schema = DOCUMENT.json_schema(schema_generator=_Generator)
     return {"$schema": GenerateJsonSchema.schema_dialect, "$id": SCHEMA_ID, **schema}

@@ -2,18 +2,28 @@
 
 Knows no engine and no reply in the making (store.py adds them). Invariants: every method that changes
 something is on disk when it returns, whole or not at all; a message's content is what was typed, character by
-character; nothing is removed except by `delete_chat`.
+character; nothing is removed except by `delete_chat`, `empty_trash` and `remove_attachment`; what hangs on a message
+goes into the trash with it and comes out with it.
 """
 
 import json
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from app.store import rows
 from app.store.database import Database
 from app.store.values import Attachment, Chat, ChatSummary, StoredMessage, StoreError
 from grammars.spec import GrammarSpec
+
+_SUBTREE = """subtree(id) AS (
+    SELECT ?1 UNION ALL SELECT m.id FROM subtree JOIN messages t ON t.id = subtree.id
+    JOIN messages m ON m.chat_id = t.chat_id AND m.parent_id = t.id)"""
+
+_KEPT = """kept(id) AS (
+    SELECT id FROM messages WHERE trashed_at IS NULL OR trashed_at >= ?
+    UNION SELECT m.parent_id FROM kept JOIN messages m ON m.id = kept.id WHERE m.parent_id IS NOT NULL)"""
 
 
 class Chats:
@@ -65,7 +75,7 @@ class Chats:
     def set_shape(self, chat_id: int, shape: GrammarSpec | None, *, on: bool, shown: bool) -> None:
         """Set the shape of the next reply, whether it is in force, and whether the model is to see it."""
         with self._database.transaction():
-            self._set_chat(chat_id, shape_id=self._shape_id(shape), shape_on=on, shape_shown=shown)
+            self._set_chat(chat_id, shape_id=self.shape_id(shape), shape_on=on, shape_shown=shown)
 
     def set_settings(self, chat_id: int, settings: Mapping[str, Any]) -> None:
         """Set what this chat wants otherwise than the defaults; values are those of JSON."""
@@ -155,17 +165,66 @@ class Chats:
         """Put a message and what hangs on it into the trash; the path moves to its neighbour."""
         with self._database.transaction():
             message = self.message(message_id)
-            self._database.run("UPDATE messages SET trashed_at = ? WHERE id = ?", now(), message_id)
-            if message_id in [step.id for step in self.path(message.chat_id)]:
+            shown = message_id in [step.id for step in self.path(message.chat_id)]
+            self._database.run(
+                f"WITH RECURSIVE {_SUBTREE} UPDATE messages SET trashed_at = ? "
+                "WHERE trashed_at IS NULL AND id IN subtree",
+                message_id,
+                now(),
+            )
+            if shown:
                 others = self._answers(message.chat_id, message.parent)
                 self._set_chat(message.chat_id, leaf_id=self.tip(others[-1].id) if others else message.parent)
 
     def restore_message(self, message_id: int) -> None:
-        """Take a message and what hangs on it out of the trash, and show it."""
+        """Take a message and what went with it out of the trash, and what it hangs on, and show it."""
         with self._database.transaction():
             message = self.message(message_id)
-            self._database.run("UPDATE messages SET trashed_at = NULL WHERE id = ?", message_id)
+            self._database.run(
+                f"WITH RECURSIVE {_SUBTREE} UPDATE messages SET trashed_at = NULL "
+                "WHERE id IN subtree AND trashed_at = (SELECT trashed_at FROM messages WHERE id = ?1)",
+                message_id,
+            )
+            self._database.run(
+                """WITH RECURSIVE above(id) AS (
+                    SELECT ? UNION ALL SELECT m.parent_id FROM above JOIN messages m ON m.id = above.id
+                    WHERE m.parent_id IS NOT NULL)
+                UPDATE messages SET trashed_at = NULL WHERE id IN above""",
+                message_id,
+            )
             self._set_chat(message.chat_id, leaf_id=self.tip(message_id))
+
+    def trashed(self) -> list[StoredMessage]:
+        """Return the messages that were put into the trash by themselves, the last one first.
+
+        What hangs on them went with them and is not listed; chats are (`chats(trashed=True)`).
+        """
+        return rows.read_messages(
+            self._database,
+            """path(id, place) AS (
+                SELECT m.id, -m.trashed_at FROM messages m
+                LEFT JOIN messages p ON p.id = m.parent_id
+                WHERE m.trashed_at IS NOT NULL AND m.trashed_at IS NOT p.trashed_at)""",
+        )
+
+    def empty_trash(self, before: datetime) -> int:
+        """Remove for good what went into the trash before a moment; return how many chats and messages that were.
+
+        A message stays as long as something hangs on it that is newer in the trash or not in it.
+        """
+        moment = rows.to_milliseconds(before)
+        with self._database.transaction():
+            chats = self._database.run("DELETE FROM chats WHERE trashed_at < ?", moment)
+            self._database.run(
+                f"""WITH RECURSIVE {_KEPT} UPDATE chats SET leaf_id = (
+                    SELECT max(m.id) FROM messages m WHERE m.chat_id = chats.id AND m.trashed_at IS NULL)
+                WHERE leaf_id NOT IN kept""",
+                moment,
+            )
+            messages = self._database.run(
+                f"DELETE FROM messages WHERE id NOT IN (WITH RECURSIVE {_KEPT} SELECT id FROM kept)", moment
+            )
+        return chats + messages
 
     def add_user(
         self,
@@ -175,19 +234,49 @@ class Chats:
         *,
         shape: GrammarSpec | None = None,
         attachments: Sequence[Attachment] = (),
+        with_draft: bool = False,
     ) -> int:
-        """Add what the person sent and make it the leaf; `shape` is what the model is shown with it."""
+        """Add what the person sent and make it the leaf; `shape` is what the model is shown with it.
+
+        `with_draft` takes the attachments of the draft along, behind `attachments`.
+        """
         with self._database.transaction():
             message = self._add(chat_id, parent, "user", content, shape)
             for attachment in attachments:
-                self._database.insert(
-                    "attachments",
-                    chat_id=chat_id,
-                    message_id=message,
-                    name=attachment.name,
-                    content=attachment.content,
-                )
+                self.add_attachment(chat_id, attachment, message=message)
+            if with_draft:
+                # Each is added anew, so that their order is that of the message.
+                for attachment in self.draft_attachments(chat_id):
+                    self.add_attachment(chat_id, attachment, message=message)
+                    self.remove_attachment(attachment.id or 0)
             return message
+
+    def add_attachment(self, chat_id: int, attachment: Attachment, *, message: int | None = None) -> int:
+        """Add a text beside the draft, or beside a message of the person; return its number."""
+        with self._database.transaction():
+            if message is not None:
+                self._require(chat_id, message)
+            self.chat(chat_id)
+            return self._database.insert(
+                "attachments",
+                chat_id=chat_id,
+                message_id=message,
+                name=attachment.name,
+                content=attachment.content,
+            )
+
+    def remove_attachment(self, attachment_id: int) -> None:
+        """Remove an attachment for good."""
+        with self._database.transaction():
+            if not self._database.run("DELETE FROM attachments WHERE id = ?", attachment_id):
+                raise self._missing("attachment", attachment_id)
+
+    def draft_attachments(self, chat_id: int) -> list[Attachment]:
+        """Return what is to be sent with the draft, in the order in which it was added."""
+        found = self._database.rows(
+            "SELECT * FROM attachments WHERE chat_id = ? AND message_id IS NULL ORDER BY id", chat_id
+        )
+        return [rows.read_attachment(row) for row in found]
 
     def _set_chat(self, chat_id: int, **columns: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in columns)
@@ -226,18 +315,20 @@ class Chats:
             content=content,
             indexed=without_nul(content),
             created_at=moment,
-            shape_id=self._shape_id(shape),
+            shape_id=self.shape_id(shape),
         )
         self._set_chat(chat_id, leaf_id=message)
         return message
 
-    def _shape_id(self, shape: GrammarSpec | None) -> int | None:
+    def shape_id(self, shape: GrammarSpec | None) -> int | None:
+        """Return the number of a shape, which is added if it is new."""
         if shape is None:
             return None
         columns = {
             "hash": shape.hash,
             "kind": shape.kind,
             "whitespace": shape.whitespace,
+            "guards": json.dumps(shape.guards.own()),
             "text": shape.text,
             "name": shape.name,
         }

@@ -8,14 +8,17 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import get_args
 
-from engine.events import Token
+from engine.events import Origin, Part, Token
 
-_ORIGINS = {"f": "forced", "s": "sampled", "a": "accepted"}
+_ORIGINS = {name[0]: name for name in get_args(Origin)}  # their first letters differ
+_LETTERS: dict[Part, str] = {"reply": "r", "reasoning": "t"}
+_PARTS = {letter: part for part, letter in _LETTERS.items()}
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
-    """Return token ids as zlib of little-endian 32-bit numbers."""
+    """Return token ids (0 to 2^32 - 1) as zlib of little-endian 32-bit numbers."""
     return zlib.compress(struct.pack(f"<{len(ids)}I", *ids))
 
 
@@ -35,6 +38,7 @@ def pack_trace(tokens: Iterable[Token]) -> bytes:
         "text": [token.text for token in tokens],
         "origin": "".join(token.origin[0] for token in tokens),
         "allowed": [token.allowed for token in tokens],
+        "part": "".join(_LETTERS[token.part] for token in tokens),
     }
     return zlib.compress(json.dumps(columns, separators=(",", ":")).encode())
 
@@ -43,12 +47,15 @@ def unpack_trace(blob: bytes) -> tuple[Token, ...]:
     """Return the tokens of `pack_trace`."""
     try:
         columns = json.loads(_inflate(blob))
-        rows = zip(columns["id"], columns["text"], columns["origin"], columns["allowed"], strict=True)
+        ids = columns["id"]
+        parts = columns.get("part", "r" * len(ids))  # traces of the first version have no reasoning
+        rows = zip(ids, columns["text"], columns["origin"], columns["allowed"], parts, strict=True)
         return tuple(
-            Token(id=i, text=text, origin=_ORIGINS[o], allowed=allowed) for i, text, o, allowed in rows
+            Token(id=i, text=text, origin=_ORIGINS[o], allowed=allowed, part=_PARTS[p])
+            for i, text, o, allowed, p in rows
         )
-    except (KeyError, TypeError) as error:
-        raise ValueError("the trace lacks a column or an origin") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("the trace lacks a column, an origin or a part") from error
 
 
 def _inflate(blob: bytes) -> bytes:

@@ -1,23 +1,32 @@
-"""One SQLite connection: opening, migrations, transactions, and errors as sentences.
+"""One SQLite connection: opening, transactions, and errors as sentences.
 
 Knows no table but `sqlite_master`. Invariants: a file that is not a store, or was written by a newer version,
-is never changed; every transaction is on disk when it returns (`synchronous=FULL`: in WAL mode `NORMAL` would
+is never changed; damage that is met is remembered (a `.mend` file beside the store), so that the next start mends it
+(damage.py); every transaction is on disk when it returns (`synchronous=FULL`: in WAL mode `NORMAL` would
 lose the last commits at a power cut, and the prompt must be on disk before its first token is asked for; the
 price is one fsync a commit, a few milliseconds about once a second). Not for use from several threads.
 """
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import resources
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from app.paths import PathError, create_private
-from app.store.values import StoreError
+from app.store import files
+from app.store.migrate import APPLICATION_ID, check_origin, migrate
+from app.store.values import DamagedError, StoreError
 from app.terminal import well_formed
 
-APPLICATION_ID = 0x5354_4D50  # "STMP", in the header of every store
+__all__ = ["APPLICATION_ID", "Database"]
+
+CHECKED_BYTES = 256 * 1024 * 1024
+"""A store up to this size is read and checked at every start, at a few milliseconds for each megabyte."""
+
+MEND = ".mend"
+"""The ending of the file that remembers damage."""
+
 _BUSY_SECONDS = 5.0
 
 
@@ -27,10 +36,11 @@ class Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            create_private(
-                path
-            )  # SQLite would make it readable by others; its side files take this file's mode
-        except PathError as error:
+            if path.is_file():
+                self._check()
+            else:  # to open and close a file that SQLite has open would free SQLite's locks
+                create_private(path)  # SQLite would let others read it; its side files take this file's mode
+        except (OSError, PathError) as error:
             raise StoreError(str(error)) from error
         with self._sentences():
             self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
@@ -94,38 +104,46 @@ class Database:
                 self._connection.execute("ROLLBACK")
             raise
 
+    def copy(self, target: Path) -> None:
+        """Write one new file with all that is committed."""
+        files.copy_database(self._connection, target)
+
+    def damaged(self, what: str) -> DamagedError:
+        """Remember that the file is damaged, and return the sentence to raise."""
+        with suppress(PathError):  # a folder that cannot be written: the damage will be met again
+            create_private(files.beside(self.path, MEND))
+        return DamagedError(
+            f"{self.path} {what} Nothing was overwritten; when Stampo is started again, it keeps this file under "
+            "another name and recovers what can be read."
+        )
+
+    def _check(self) -> None:
+        """Raise `StoreError` if the file is no store that this version may open, or is damaged; touch nothing."""
+        if files.beside(self.path, MEND).exists():
+            raise self.damaged("is damaged.")
+        # A connection that may write would, when it is closed, move the log into a file that is not sound. Where
+        # there is no log nobody writes, and nothing needs to be made beside the file for reading it.
+        reading = f"{self.path.absolute().as_uri()}?mode=ro"
+        if not files.beside(self.path, "-wal").exists():
+            reading += "&immutable=1"
+        with (
+            self._sentences(),
+            closing(
+                sqlite3.connect(reading, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            ) as connection,
+        ):
+            check_origin(connection, self.path)
+            if self.path.stat().st_size <= CHECKED_BYTES:
+                [fault] = connection.execute("PRAGMA integrity_check(1)").fetchone()
+                if fault != "ok":
+                    raise self.damaged("is damaged.")
+
     def _open(self) -> None:
-        migrations = _migrations()
-        self._check(len(migrations))
         with self._sentences():
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=FULL")
+            migrate(self._connection, self.path)
             self._connection.execute("PRAGMA foreign_keys=ON")
-        if self._pragma("user_version") == len(migrations):
-            return
-        with self.transaction():
-            self._check(len(migrations))  # again, behind the lock: another process may have been quicker
-            for number in range(self._pragma("user_version"), len(migrations)):
-                for statement in _statements(migrations[number]):
-                    self.run(statement)
-                self.run(f"PRAGMA user_version={number + 1}")
-            self.run(f"PRAGMA application_id={APPLICATION_ID}")
-
-    def _check(self, newest: int) -> None:
-        version = self._pragma("user_version")
-        tables = self.rows("SELECT 1 FROM sqlite_master LIMIT 1")
-        if tables and self._pragma("application_id") != APPLICATION_ID:
-            raise StoreError(f"{self.path} is a database of another program; Stampo leaves it alone.")
-        if version > newest:
-            raise StoreError(
-                f"{self.path} was written by a newer version of Stampo (store version {version}; this one "
-                f"knows {newest}). Install that version to open it; nothing was changed."
-            )
-
-    def _pragma(self, name: str) -> int:
-        row = self.row(f"PRAGMA {name}")
-        assert row is not None
-        return row[0]
 
     def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
         try:
@@ -143,15 +161,21 @@ class Database:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
+            if code is None and isinstance(error, sqlite3.OperationalError):  # a text that is no UTF-8
+                raise self.damaged("holds a text that is damaged.") from error
             if code is None:  # a mistake of the caller, not of the file
                 raise
+            if code == sqlite3.SQLITE_NOTADB:  # met at every start, so there is nothing to remember
+                raise DamagedError(
+                    f"{self.path} is no SQLite database, so no store of Stampo. Move it away to start a new one."
+                ) from error
+            if code & 0xFF == sqlite3.SQLITE_CORRUPT:
+                raise self.damaged("is damaged.") from error
             reason = _REASONS.get(code & 0xFF, f"cannot be used: {error}.")
             raise StoreError(f"{self.path} {reason}") from error
 
 
 _REASONS = {
-    sqlite3.SQLITE_NOTADB: "is no SQLite database, so no store of Stampo. Move it away to start a new one.",
-    sqlite3.SQLITE_CORRUPT: "is damaged. Make a copy before anything else; nothing was overwritten.",
     sqlite3.SQLITE_READONLY: "cannot be written: the file or its folder is read-only.",
     sqlite3.SQLITE_PERM: "cannot be opened: permission denied.",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that its folder exists and can be written.",
@@ -161,18 +185,3 @@ _REASONS = {
     sqlite3.SQLITE_LOCKED: "is in use by another program; try again.",
     sqlite3.SQLITE_TOOBIG: "cannot hold a text that long.",
 }
-
-
-def _migrations() -> list[str]:
-    folder = resources.files("app.store.migrations")
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [file.read_text(encoding="utf-8") for file in files]
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):  # knows comments, strings and the bodies of triggers
-            yield statement
-            statement = ""

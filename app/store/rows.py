@@ -5,7 +5,7 @@ Knows the layout of the tables; changes nothing.
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,16 +14,18 @@ from pydantic import TypeAdapter
 
 from app.store.codec import unpack_ids
 from app.store.database import Database
-from app.store.values import Attachment, Chat, ChatSummary, Reply, StoredMessage, StoreError
+from app.store.values import Attachment, Chat, ChatSummary, Reply, StoredMessage
 from engine.events import ModelInfo, Stats
 from engine.protocol import Sampling
-from grammars.spec import GrammarSpec
+from grammars.spec import GrammarSpec, Guards
 
 MODEL: TypeAdapter[ModelInfo] = TypeAdapter(ModelInfo)
 SAMPLING: TypeAdapter[Sampling] = TypeAdapter(Sampling)
 STATS: TypeAdapter[Stats] = TypeAdapter(Stats)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What export files may hold: from 1970 to 9989 every time has a local time, too.
+_LATEST = (datetime(9990, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1) - 1
 
 CHATS = """
     SELECT c.*, (SELECT count(*) FROM messages m WHERE m.chat_id = c.id AND m.trashed_at IS NULL) AS messages
@@ -48,8 +50,8 @@ def to_milliseconds(time: datetime) -> int:
 
 
 def to_datetime(milliseconds: int) -> datetime:
-    """Return a stored time as an aware datetime."""
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    """Return a stored time as an aware datetime; one that no date can hold, by damage, as the nearest."""
+    return _EPOCH + timedelta(milliseconds=min(max(milliseconds, 0), _LATEST))
 
 
 def read_messages(database: Database, path: str, *values: Any) -> list[StoredMessage]:
@@ -91,8 +93,8 @@ def read_chat(database: Database, row: sqlite3.Row) -> Chat:
 def _readable(database: Database, what: str) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:  # not JSON, not what the JSON should be, or damaged blobs
-        raise StoreError(f"{database.path} holds {what} that is damaged and cannot be read.") from error
+    except (ValueError, RecursionError) as error:  # not JSON, not what the JSON should be, or damaged blobs
+        raise database.damaged(f"holds {what} that is damaged and cannot be read.") from error
 
 
 def _messages(database: Database, rows: list[sqlite3.Row]) -> list[StoredMessage]:
@@ -157,12 +159,18 @@ def _reply(row: sqlite3.Row, model: ModelInfo | None) -> Reply:
 
 def _read_shapes(database: Database, ids: Iterable[int | None]) -> dict[int, GrammarSpec]:
     rows = _by_id(database, "SELECT * FROM shapes WHERE id IN", ids)
-    return {
-        row["id"]: GrammarSpec(
-            kind=row["kind"], text=row["text"], whitespace=row["whitespace"], name=row["name"]
-        )
-        for row in rows
-    }
+    return {row["id"]: shape(dict(row)) for row in rows}
+
+
+def shape(row: Mapping[str, Any]) -> GrammarSpec:
+    """Return the shape of a row, also of one from before shapes had guards. Raises `ValueError`."""
+    return GrammarSpec(
+        kind=row["kind"],
+        text=row["text"],
+        whitespace=row["whitespace"],
+        guards=Guards(**json.loads(row.get("guards", "{}"))),
+        name=row["name"],
+    )
 
 
 def _read_models(database: Database, ids: Iterable[int | None]) -> dict[int, ModelInfo]:
@@ -170,10 +178,15 @@ def _read_models(database: Database, ids: Iterable[int | None]) -> dict[int, Mod
     return {row["id"]: MODEL.validate_json(row["info"]) for row in rows}
 
 
+def read_attachment(row: sqlite3.Row) -> Attachment:
+    """Return a row of the table of attachments as a value."""
+    return Attachment(id=row["id"], name=row["name"], content=row["content"])
+
+
 def _read_attachments(database: Database, ids: Iterable[int]) -> dict[int, list[Attachment]]:
     found: dict[int, list[Attachment]] = {}
     for row in _by_id(database, "SELECT * FROM attachments WHERE message_id IN", ids, "ORDER BY id"):
-        found.setdefault(row["message_id"], []).append(Attachment(name=row["name"], content=row["content"]))
+        found.setdefault(row["message_id"], []).append(read_attachment(row))
     return found
 
 

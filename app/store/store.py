@@ -2,19 +2,23 @@
 
 Knows no engine at work and no screen. Invariants: those of chats.py; a reply's bytes are written twice at
 most, once by a checkpoint and once at its end. One store belongs to one thread; several stores, also in
-several processes, may be open on one file.
+several processes, may be open on one file, and each sees the changes of the others when it next reads.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from app.store import codec, rows, search, writers
+from app.store import codec, files, rows, search, writers
+from app.store.adoption import Adoption
 from app.store.chats import Chats, now, without_nul
+from app.store.damage import mend
 from app.store.database import Database
-from app.store.values import Hit, StoreError
+from app.store.values import DamagedError, Hit, NewChat, StoredMessage, StoreError
 from engine.events import Finish, Finished, ModelInfo, Token
 from engine.protocol import Sampling
 from grammars.spec import GrammarSpec
@@ -28,12 +32,23 @@ EARLIER_BYTES = 256 * 1024
 class Store(Chats):
     """The chats in one file, made if missing. Every method raises `StoreError` with a sentence naming the
     file.
+
+    A damaged file is set aside and what can be read of it is recovered; `notice` is then a sentence for the person.
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(Database(path))
+        self.notice = ""
         self._writer: writers.Writer | None = None
         self._written: dict[int, tuple[int, int, int]] = {}  # reply -> characters, reasoning, tokens on disk
+        files.finish_replacing(path)
+        try:
+            self._open(path)
+        except DamagedError:
+            self.notice = mend(path)
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
+        super().__init__(Database(path))
         try:
             self.recover()
         except BaseException:
@@ -57,6 +72,12 @@ class Store(Chats):
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Make what is changed inside one change, which comes to disk whole at the end or not at all."""
+        with self._database.transaction():
+            yield
 
     def begin_reply(
         self,
@@ -91,7 +112,7 @@ class Store(Chats):
                 seed=seed,
                 sampling=rows.SAMPLING.dump_json(sampling).decode(),
                 options=json.dumps(dict(options or {}), allow_nan=False),
-                model_id=self._model_id(model),
+                model_id=self.model_id(model),
                 continued_from=continued_from,
             )
         self._written[reply] = (0, 0, 0)
@@ -148,9 +169,7 @@ class Store(Chats):
         try:
             return tuple(token for blob in blobs for token in codec.unpack_trace(blob["trace"]))
         except ValueError as error:
-            raise StoreError(
-                f"{self._database.path}: the trace of reply {reply_id} cannot be read: {error}."
-            ) from error
+            raise self._database.damaged(f"holds the trace of reply {reply_id}, which is damaged.") from error
 
     def recover(self) -> int:
         """End the replies that a crash left in state generating; return how many.
@@ -191,9 +210,53 @@ class Store(Chats):
             replies.append(row["content"])
         return tuple(reversed(replies))
 
+    def replies_under_shape(self, shape_hash: str) -> list[StoredMessage]:
+        """Return the ended replies that were held to a shape, of all chats, the newest first; trash excluded."""
+        return rows.read_messages(
+            self._database,
+            """path(id, place) AS (
+                SELECT m.id, -m.id FROM shapes s JOIN messages m ON m.shape_id = s.id
+                JOIN replies r ON r.message_id = m.id JOIN chats c ON c.id = m.chat_id
+                WHERE s.hash = ? AND r.state = 'done' AND m.trashed_at IS NULL AND c.trashed_at IS NULL)""",
+            shape_hash,
+        )
+
+    def last_used(self, shape_hash: str) -> datetime | None:
+        """Return when a message was last sent or a reply last begun under a shape, trash included."""
+        row = self._database.row(
+            "SELECT max(m.created_at) AS moment FROM shapes s JOIN messages m ON m.shape_id = s.id WHERE s.hash = ?",
+            shape_hash,
+        )
+        return rows.to_datetime(row["moment"]) if row and row["moment"] is not None else None
+
+    def adopt(self, chats: Iterable[NewChat]) -> list[int]:
+        """Add whole chats as they are described, all or none; return the numbers they were given."""
+        with self._database.transaction():
+            adoption = Adoption(self._database, self.shape_id, self.model_id)
+            return [adoption.add(new) for new in chats]
+
+    def backup(self, target: Path) -> None:
+        """Write all that is in the store into one new file of the same kind, private to its owner."""
+        self._database.copy(target)
+
     def search(self, text: str, *, limit: int = 100) -> list[Hit]:
         """Find the titles and messages that hold every word of a text, newest first; no trash."""
         return search.find(self._database, text, limit)
+
+    def sent(self, chat_id: int, *, limit: int = 200) -> list[str]:
+        """Return what the person sent, of one chat first, then of the others, the newest first; none twice, no trash.
+
+        Very long messages are left out.
+        """
+        found = self._database.rows(
+            """SELECT m.content FROM messages m JOIN chats c ON c.id = m.chat_id
+            WHERE m.role = 'user' AND m.trashed_at IS NULL AND c.trashed_at IS NULL
+            AND length(m.content) BETWEEN 1 AND 65536
+            GROUP BY m.content ORDER BY max(m.chat_id = ?) DESC, max(m.id) DESC LIMIT ?""",
+            chat_id,
+            limit,
+        )
+        return [row["content"] for row in found]
 
     def _fold(
         self, reply_id: int, text: str, ids: Sequence[int], trace: Sequence[Token], **columns: Any
@@ -226,11 +289,12 @@ class Store(Chats):
             text = "".join(chunk["text"] for chunk in chunks)
             trace = self.trace(reply_id)
             # The ids stand for the reply only if they spell it; a character may have been cut between them.
-            spelled = "".join(token.text for token in trace) == text
+            own = [token for token in trace if token.part == "reply"]
+            spelled = "".join(token.text for token in own) == text
             self._fold(
                 reply_id,
                 text,
-                [token.id for token in trace] if spelled else (),
+                [token.id for token in own] if spelled else (),
                 trace,
                 finish=finish,
                 error=error,
@@ -242,7 +306,8 @@ class Store(Chats):
             raise StoreError(f"{self._database.path}: reply {reply_id} is not being written by this program.")
         return self._written[reply_id]
 
-    def _model_id(self, model: ModelInfo | None) -> int | None:
+    def model_id(self, model: ModelInfo | None) -> int | None:
+        """Return the number of a model, which is added if it is new."""
         if model is None:
             return None
         info = rows.MODEL.dump_json(model).decode()

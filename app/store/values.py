@@ -3,12 +3,12 @@
 Knows nothing of SQL. Times are aware datetimes in UTC with milliseconds.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from engine.events import Finish, ModelInfo, Stats
+from engine.events import Finish, ModelInfo, Stats, Token
 from engine.protocol import Sampling
 from grammars.spec import GrammarSpec
 
@@ -20,12 +20,17 @@ class StoreError(Exception):
     """The store cannot do what was asked; the text names the file and is written for the person."""
 
 
+class DamagedError(StoreError):
+    """The store's file is damaged, as far as it was read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A text beside what was typed: a file or a long paste."""
+    """A text beside what was typed: a file or a long paste. `id` is its number in the store, once it is there."""
 
     name: str
     content: str
+    id: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +106,18 @@ class StoredMessage:
     siblings: int
     attachments: tuple[Attachment, ...]
     reply: Reply | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewChat:
+    """A whole chat from elsewhere. The numbers in it are its own: the store gives others.
+
+    `messages` has parents before children and siblings in order; `traces` has the tokens of replies by number.
+    """
+
+    chat: Chat
+    messages: Sequence[StoredMessage]
+    traces: Mapping[int, Sequence[Token]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,21 +6,11 @@ not do: they come back. Knows nothing of replies. Invariant: a name is given out
 """
 
 import os
-import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+from app.locks import lock
 
 
 class Writer:
@@ -30,7 +20,7 @@ class Writer:
         self.name = uuid.uuid4().hex
         self._path = _path(store, self.name)
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        _lock(self._descriptor)
+        lock(self._descriptor)
 
     def close(self) -> None:
         """Free the lock and remove its file."""
@@ -51,7 +41,7 @@ def is_alive(store: Path, name: str | None) -> bool:
     except OSError:  # the file is there and cannot be asked: taking a reply from its writer would be worse
         return True
     try:
-        _lock(descriptor)
+        lock(descriptor)
     except OSError:
         return True
     finally:

@@ -16,14 +16,18 @@ from textual.theme import Theme
 from app.client import EngineClient
 from app.paths import PathError, log_path, store_path
 from app.session import Session
+from app.settings import Settings
 from app.shapes import SavedShape, saved_shapes
 from app.store.store import Store
 from app.store.values import StoreError
 from app.supervisor import Supervisor
 from app.terminal import refuse
+from app.tui.paste import install
+from app.tui.preferences import Preferences
 from app.tui.screens.chat import ChatScreen
+from app.tui.widgets.transcript import Transcript
 from app.tui.words import key_words
-from engine.protocol import Load, Sampling
+from engine.protocol import Load
 
 WARM_UP_S = 0.5
 
@@ -60,26 +64,33 @@ class StampoApp(App[None]):
         store: Store,
         load: Load,
         shapes: Callable[[], Sequence[SavedShape]] = saved_shapes,
-        sampling: Sampling | None = None,
+        settings: Settings | None = None,
+        trouble: str = "",
         client_factory: Callable[..., EngineClient] = EngineClient,
         worker: Sequence[str] | None = None,
         log: Path | None = None,
     ) -> None:
         super().__init__()
+        settings = settings or Settings()
         self._shapes = shapes
         self.session = Session(
             store,
             lambda on_event: Supervisor(
                 load, on_event, client_factory=client_factory, command=worker, log=log
             ),
-            sampling=sampling,
+            settings=settings.reply,
+            system=settings.system,
         )
+        self.preferences = Preferences(self, self.session, settings, say=self._say)
+        self._trouble = trouble
 
     def on_mount(self) -> None:
         """Show the chat and begin to load."""
         self.register_theme(THEME)
-        self.theme = THEME.name
-        self.push_screen(ChatScreen(self.session, self._shapes))
+        faults = self.preferences.put_in_force()
+        self.push_screen(ChatScreen(self.session, self._shapes, self.preferences))
+        if self._trouble or faults:
+            self.call_after_refresh(self._say, " ".join(filter(None, (self._trouble, *faults))))
         self.session.engine.start()
         self.set_timer(WARM_UP_S, self._warm_up)
 
@@ -112,14 +123,37 @@ class StampoApp(App[None]):
                     key_words(binding.key),
                     lambda action=action: screen.run_action(action),
                 )
+            for what, binding in screen.message_commands():
+                yield SystemCommand(
+                    binding.tooltip,
+                    f"{key_words(binding.key)} on the message",
+                    lambda what=what: screen.query_one(Transcript).action_ask(what),
+                )
         yield SystemCommand("Theme", "Change the colours", self.action_change_theme)
 
+    def action_preferences(self, what: str) -> None:
+        """Open the models, the settings, the keys or the themes."""
+        self.preferences.open(what)
 
-def run(load: Load) -> None:
-    """Open the interface on the person's store; a store that cannot be opened is told in a sentence."""
+    def action_change_theme(self) -> None:
+        """Choose the colours."""
+        self.preferences.open("themes")
+
+    def _say(self, text: str) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, ChatScreen):
+                screen.say(text)
+
+
+def run(load: Load, settings: Settings | None = None, trouble: str = "") -> None:
+    """Open the interface on the person's store; a store that cannot be opened is told in a sentence.
+
+    `trouble` is what is wrong with the settings, to be shown first.
+    """
     try:
         with Store(store_path()) as store:
-            app = StampoApp(store=store, load=load, log=log_path())
+            app = StampoApp(store=store, load=load, settings=settings, trouble=trouble, log=log_path())
+            install()
             app.run()
     except (StoreError, PathError) as error:
         refuse(str(error))

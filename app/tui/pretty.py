@@ -14,16 +14,24 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _INDENT = "  "
 
 
-def pretty_json(text: str, width: int = 60) -> Iterator[tuple[Part, str]]:
-    """Yield the parts of a valid JSON text, indented; what fits into `width` characters stays on one line."""
+def pretty_json(text: str, width: int = 60, deepest: int | None = None) -> Iterator[tuple[Part, str]]:
+    """Yield the parts of a valid JSON text, indented; what fits into `width` characters stays on one line.
+
+    Longer containers more than `deepest` levels down are folded into `{…}` and `[…]`.
+    """
     tokens = _TOKEN.findall(text)
     inline = _inline(tokens, width)
     depth = 0
-    flat_until = -1
+    flat_until = hidden_until = -1
     for place, token in enumerate(tokens):
+        if place <= hidden_until:
+            continue
         flat = place <= flat_until
         following = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if token in ("{", "["):
+        if token in ("{", "[") and not flat and place not in inline and depth == deepest:
+            hidden_until = _closing(tokens, place)
+            yield "mark", f"{token}…{tokens[hidden_until]}"
+        elif token in ("{", "["):
             yield "mark", token
             if not flat and place in inline:
                 flat_until = inline[place]
@@ -43,6 +51,16 @@ def pretty_json(text: str, width: int = 60) -> Iterator[tuple[Part, str]]:
             yield ("key" if following == ":" else "text"), token
         else:
             yield "value", token
+
+
+def _closing(tokens: list[str], place: int) -> int:
+    """Return the place of the bracket that closes the one at `place`."""
+    depth = 0
+    for end in range(place, len(tokens)):
+        depth += (tokens[end] in ("{", "[")) - (tokens[end] in ("}", "]"))
+        if depth == 0:
+            return end
+    return len(tokens) - 1
 
 
 def _inline(tokens: list[str], width: int) -> dict[int, int]:

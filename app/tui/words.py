@@ -86,7 +86,9 @@ def speed_words(tokens: int, per_s: float) -> str:
 
 
 def key_words(key: str) -> str:
-    """Return a key's name as people write it: `ctrl+t` is Ctrl+T."""
+    """Return a key's name as people write it: `ctrl+t` is Ctrl+T, `R` is Shift+R beside the R of `r`."""
+    if len(key) == 1 and key.isupper():
+        key = f"shift+{key}"
     return "+".join(part.capitalize() for part in key.split("+"))
 
 

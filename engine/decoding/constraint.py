@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
+from engine.decoding.masks import count_legal, legal_ids
 from engine.decoding.processor import Bits, Row
 from engine.errors import AllTokensMasked, ConstraintError
 from grammars.compile import LIMITS, Grammar
@@ -115,11 +116,12 @@ class ConstraintLookahead:
         """Return a span with exactly one legal token at each place; empty at a free choice."""
         if self._state.matcher.is_stopped():
             return ()
-        span = self._state.matcher.compute_ff_tokens()
-        if span:
+        mask = self._state.mask()  # shared and needed at a free place anyway
+        if mask.count != 1:
+            return ()
+        if span := self._state.matcher.compute_ff_tokens():
             return span
-        mask = self._state.mask()
-        return () if mask.count != 1 or mask.ids()[0] in self._end_ids else mask.ids()
+        return () if mask.ids()[0] in self._end_ids else mask.ids()
 
     def mask(self) -> Bits:
         """Return the legal next tokens. Raises `ConstraintError`."""
@@ -129,6 +131,10 @@ class ConstraintLookahead:
         """Step over a legal token. Raises `ConstraintError` if it is refused."""
         if not self._state.advance(token):
             _raise_error(self._state.matcher)
+
+    def copy(self) -> "ConstraintLookahead":
+        """Return an independent walk at the same place; the masks it computes are its own."""
+        return ConstraintLookahead(self._state.copy(apart=True), self._end_ids)
 
 
 class _Mask:
@@ -146,8 +152,15 @@ class _Mask:
     def __init__(self) -> None:
         self.after: tuple[int, _Mask] | None = None
 
+    def twin(self) -> "_Mask":
+        """Return the same mask without a way on, for walks that its owner is not likely to follow."""
+        twin = _Mask()
+        if hasattr(self, "bits"):
+            twin.bits, twin.count = self.bits, self.count
+        return twin
+
     def ids(self) -> list[int]:
-        return np.flatnonzero(np.unpackbits(self.bits.view(np.uint8), bitorder="little")).tolist()
+        return legal_ids(self.bits).tolist()
 
 
 class _State:
@@ -160,8 +173,9 @@ class _State:
         self._mask = mask
         self._vocab_size = vocab_size
 
-    def copy(self) -> "_State":
-        return _State(self.matcher.deep_copy(), self._mask, self._vocab_size)
+    def copy(self, *, apart: bool = False) -> "_State":
+        mask = self._mask.twin() if apart else self._mask
+        return _State(self.matcher.deep_copy(), mask, self._vocab_size)
 
     def advance(self, token: int) -> bool:
         if self._mask.after is None or self._mask.after[0] != token:
@@ -175,7 +189,7 @@ class _State:
             bits = np.empty((self._vocab_size + 31) // 32, dtype=np.uint32)
             self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
             _raise_error(self.matcher)
-            mask.count = int(np.bitwise_count(bits).sum())
+            mask.count = count_legal(bits)
             mask.bits = bits
         return mask
 

@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol
 
 from engine.decoding.processor import Row, Structured
 from engine.decoding.sampler import Sampler
+from engine.decoding.streams import Streams
 from engine.drafting.constrained import Draft, cross
 from engine.drafting.cost import Gate
 from engine.drafting.recycling import top_successors
 from engine.drafting.source import DraftSource, NoDrafts
-from engine.errors import Aborted, EngineError
+from engine.errors import Aborted
 from engine.events import Finish, Origin
 
 LONGEST_DRAFT = 16
@@ -26,12 +27,15 @@ LONGEST_DRAFT = 16
 class Context(Protocol):
     """A model with its key-value cache, real or fake."""
 
-    tokens: list[int]
-    """What is in the cache."""
     length: int
     """Positions in all."""
     batch: int
     """The largest number of tokens in one `decode`."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """What is in the cache; not to be changed."""
+        ...
 
     @property
     def can_rollback(self) -> bool:
@@ -54,9 +58,24 @@ class Context(Protocol):
         """Let `decode` work again."""
         ...
 
+    def twin(self, length: int) -> "Context":
+        """Return an empty context of the same model, with a length and an abort flag of its own."""
+        ...
+
+    def streams(self, count: int, length: int) -> Streams:
+        """Return an empty cache for `count` sequences of at least `length` positions, aborted together with this."""
+        ...
+
+    def close(self) -> None:
+        """Give the memory back."""
+        ...
+
 
 class Committed(NamedTuple):
-    """A token of the reply. `allowed` counts the ids that were legal at a free choice; None where all were."""
+    """A token of the reply. `allowed` counts the ids that were legal at a free choice; None where all were.
+
+    From a token on that a processor put in the place of the chosen one, the origin is `landed`.
+    """
 
     token: int
     origin: Origin
@@ -87,6 +106,7 @@ class Figures:
     drafted: int = 0
     accepted: int = 0
     forwards: int = 0
+    landed: int = 0
     choices: int = 0
     masked: int = 0
     prefill_s: float = 0.0
@@ -99,8 +119,9 @@ class Decoder:
     `gate` decides how much of a draft is worth its rows; without one whole drafts are submitted. A context that
     cannot take tokens back gets no guesses.
 
-    `sampler.history` is the prompt, of which `context.tokens` must be a prefix. `watch` is asked after every token
-    of the reply and may end it. `finish` says how it ended once `run` is exhausted.
+    `sampler.history` is the prompt, of which `context.tokens` must be a prefix; what is taken before `run` belongs to
+    the reply. `watch` is asked after every token of the reply and may end it. `apart` counts the tokens so far that
+    the budget does not. `finish` says how it ended once `run` is exhausted.
     """
 
     def __init__(
@@ -114,6 +135,7 @@ class Decoder:
         end_ids: AbstractSet[int],
         budget: int,
         watch: Callable[[int], Finish | None] = lambda _token: None,
+        apart: Callable[[], int] = lambda: 0,
     ) -> None:
         self.finish: Finish | None = None
         self.figures = Figures()
@@ -125,6 +147,8 @@ class Decoder:
         self._end_ids = end_ids
         self._budget = budget
         self._watch = watch
+        self._apart = apart
+        self._landing = False
         self._prompt = len(sampler.history)
         self._round: list[Committed] = []
 
@@ -147,7 +171,7 @@ class Decoder:
                     yield from self._read_batches()
                     self._forward_and_verify()
                     yield self._close_round()
-        except EngineError as error:
+        except Exception as error:  # also what nobody foresaw: what was committed is told first
             if self._round:
                 yield self._close_round()
             if not isinstance(error, Aborted):
@@ -228,7 +252,8 @@ class Decoder:
             return []
         ahead = None if self._structure is None else self._structure.ahead()
         started = time.perf_counter()
-        draft = cross(self._source.walk(), ahead, room)
+        least = 0.0 if self._gate is None else self._gate.least(pending, room)
+        draft = cross(self._source.walk(), ahead, room, least=least)
         if self._gate is not None:
             draft = draft[: self._gate.choose(draft, pending)]
         self.figures.decode_s += time.perf_counter() - started
@@ -263,18 +288,22 @@ class Decoder:
         """Count a token that was just committed, and apply the stop rules to it."""
         token, origin, _ = committed
         figures = self.figures
-        if origin == "forced":
-            figures.forced += 1
-        else:
+        if origin != "forced":
             figures.choices += 1
             figures.masked += self._sampler.masked
+            self._landing = self._landing or self._sampler.replaced
             if token in self._end_ids:
                 self.finish = "stop"
                 return
-            if origin == "accepted":
-                figures.accepted += 1
-            else:
-                figures.sampled += 1
+        if self._landing:
+            figures.landed += 1
+            committed = committed._replace(origin="landed")
+        elif origin == "forced":
+            figures.forced += 1
+        elif origin == "accepted":
+            figures.accepted += 1
+        else:
+            figures.sampled += 1
         self._round.append(committed)
         self._source.observe((token,))
         self.finish = self._watch(token)
@@ -291,7 +320,7 @@ class Decoder:
         return self._structure is not None and self._structure.ahead().ended
 
     def _reply_length(self) -> int:
-        return len(self._sampler.history) - self._prompt
+        return len(self._sampler.history) - self._prompt - self._apart()
 
     def _drop_rejected(self, certain: int) -> None:
         """Leave in the cache only what the history also holds: `certain` tokens and what was accepted after them."""

@@ -3,12 +3,11 @@
 Shares with the loop the sampler and nothing else. It commits the same tokens, only slower.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 
-import numpy as np
-
 from engine.decoding.decoder import Committed, Context
+from engine.decoding.masks import count_legal, legal_ids
 from engine.decoding.processor import Structured
 from engine.decoding.sampler import Sampler
 from engine.events import Finish
@@ -21,24 +20,29 @@ def naive(
     structure: Structured | None,
     end_ids: AbstractSet[int],
     budget: int,
+    apart: Callable[[], int] = lambda: 0,
+    given: int = 0,
 ) -> Iterator[Committed | Finish]:
-    """Yield the committed tokens of one reply, and last how it finished."""
-    prompt = len(sampler.history)
+    """Yield the committed tokens of one reply, and last how it finished.
+
+    `apart` counts the tokens so far that the budget does not. The last `given` of the history belong to the reply.
+    """
+    prompt = len(sampler.history) - given
     while True:
         if structure is not None and structure.ahead().ended:
             yield "stop"
             return
-        if len(sampler.history) - prompt >= budget:
+        if len(sampler.history) - prompt - apart() >= budget:
             yield "length"
             return
         legal = None if structure is None else structure.ahead().mask()
-        forced = legal is not None and int(np.bitwise_count(legal).sum()) == 1
+        forced = legal is not None and count_legal(legal) == 1
         if not forced and len(sampler.history) > context.length:
             yield "context_full"
             return
         if forced:
             assert legal is not None
-            token = int(np.flatnonzero(np.unpackbits(legal.view(np.uint8), bitorder="little"))[0])
+            token = int(legal_ids(legal)[0])
             sampler.take(token)
             yield Committed(token, "forced", None)
             continue

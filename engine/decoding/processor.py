@@ -57,6 +57,10 @@ class Lookahead(Protocol):
         """Step over a legal token."""
         ...
 
+    def copy(self) -> "Lookahead":
+        """Return an independent walk at the same place."""
+        ...
+
 
 @runtime_checkable
 class Structured(LogitProcessor, Protocol):

@@ -25,7 +25,8 @@ _streams: "WeakValueDictionary[int, Sampler]" = WeakValueDictionary()
 class Sampler:
     """Chooses, admits and commits the tokens of one stream.
 
-    Resets the processors. Raises `SharedProcessor` if another living stream uses one of them.
+    Resets the processors. `wrapped` are those inside of others. Raises `SharedProcessor` if another living stream uses
+    one of either.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Sampler:
         seed: int,
         history: Sequence[int],
         processors: Sequence[LogitProcessor] = (),
+        wrapped: Sequence[LogitProcessor] = (),
     ) -> None:
         self.seed = seed
         self.history: list[int] = list(history)
@@ -42,14 +44,19 @@ class Sampler:
         """How many ids were legal at the last choice; None if all were."""
         self.masked = 0
         """How many ids were illegal at the last choice."""
+        self.replaced = False
+        """True if a processor put another token in the place of the last one chosen."""
         self._settings = settings
         self._ids = np.arange(0)
         self._processors = tuple(processors)
+        self._wrapped = tuple(wrapped)
         self._chain = (
             SamplerChain(
                 top_k=settings.top_k,
                 top_p=settings.top_p,
                 min_p=settings.min_p,
+                typical_p=settings.typical_p,
+                top_n_sigma=settings.top_n_sigma,
                 temperature=settings.temperature,
             )
             if settings.temperature > 0
@@ -58,9 +65,10 @@ class Sampler:
         self._penalised = settings.penalty_last_n > 0 and (
             settings.repeat_penalty != 1 or settings.frequency_penalty != 0 or settings.presence_penalty != 0
         )
-        for processor in self._processors:
+        for processor in (*self._processors, *self._wrapped):
             if _streams.setdefault(id(processor), self) is not self:
                 raise SharedProcessor("a processor belongs to one stream; give the other stream a clone")
+        for processor in self._processors:
             processor.reset()
 
     def next(self, row: Row) -> int:
@@ -72,9 +80,10 @@ class Sampler:
             processor.process(row, self.history)
         if self._penalised:
             self._penalise(row)
-        token = self._choose(row)
+        chosen = token = self._choose(row)
         for processor in self._processors:
             token = processor.admit(token)
+        self.replaced = token != chosen
         self.take(token)
         return token
 
@@ -90,7 +99,7 @@ class Sampler:
         if self._processors:
             legal = row > -np.inf
             count = int(np.count_nonzero(legal))
-            if count == 0:
+            if count == 0 and not np.isnan(row).any():
                 raise AllTokensMasked("no token is legal here")
             if count < row.size:
                 self.allowed, self.masked = count, row.size - count

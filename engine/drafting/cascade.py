@@ -1,20 +1,22 @@
 """Several draft sources as one: asked in the order of their gain, muted when they lose, cut off when they fail.
 
-Knows sources by name and what became of their guesses; nothing of costs beyond the acceptance that pays. Invariants:
-a guess is accounted to the source that made it; a source that raises is never called again and never ends a turn;
-while a source loses, its probes cost a bounded number of guesses at distances that double.
+Knows sources by name, what became of their guesses and what they spend on them; of a forward only its seconds and the
+acceptance that pays. Invariants: a guess is accounted to the source that made it; a source that raises is never called
+again and never ends a turn; while a source loses, or takes rows or forwards for guesses that nobody takes, its probes
+cost a bounded number of guesses at distances that double.
 
 The stream itself tells whether a guess was right, also one that was never submitted. Sources hear of those too, so
 that one whose guesses are declined can still learn that they are better than it thought.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.decoding.processor import Bits
-from engine.drafting.source import DraftSource, Walk
+from engine.drafting.source import DraftSource, Spender, Walk
 from engine.errors import Aborted
 
 PAYS = 0.45
@@ -26,6 +28,8 @@ _EVIDENCE = 8.0
 """Verified guesses before a source is judged."""
 _MEMORY = 0.9
 """Share of the record that outlives one walk."""
+_IDLE = 8
+"""Walks in a row without a guess that was taken, after which a source gets no rows and no forwards."""
 _FIRST_MUTE = 8
 _LONGEST_MUTE = 512
 
@@ -47,9 +51,20 @@ class _Member:
     gain: float = 0.0
     recent_submitted: float = 0.0
     recent_accepted: float = 0.0
+    recent_spent: float = 0.0
+    asked: int = 0
+    spender: Spender | None = None
+    before_s: float = 0.0
+    charged_s: float = 0.0
+    idle: int = 0
     level: int = 0
     muted_until: int = 0
     broken: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, Spender):
+            self.spender = self.source
+            self.before_s = self.source.seconds
 
     def call(self, ask: Callable[[], _Answer]) -> _Answer | None:
         """Return the source's answer; None if it fails, which ends its part for good."""
@@ -65,45 +80,75 @@ class _Member:
             _log.exception("the draft source %r failed and is not asked again", self.source.name)
             return None
 
-    def hear(self, submitted: int, accepted: int, now: int, pays: float) -> None:
-        """Account a walk; mute the source when its recent guesses cost more than they save."""
+    @property
+    def spent_s(self) -> float:
+        """Seconds of forwards of its own, for this cascade so far."""
+        return 0.0 if self.spender is None else self.spender.seconds - self.before_s
+
+    def hear(self, submitted: int, accepted: int, plain_s: float, now: int, pays: float) -> None:
+        """Account a walk; mute the source when its recent guesses cost more than they save.
+
+        What it has spent on the walk counts in plain forwards, which take `plain_s`.
+        """
+        spent = self.spent_s
+        cost, self.charged_s = (spent - self.charged_s) / plain_s, spent
+        self.idle = 0 if submitted else self.idle + 1
+        if self.idle >= _IDLE and (self.source.wants_topk or self.spender is not None):
+            self._mute(now)
+            return
+        if not submitted and not cost:
+            return
         self.submitted += submitted
         self.accepted += accepted
-        self.gain += (1 - _MEMORY) * (accepted - pays * submitted - self.gain)
+        self.gain += (1 - _MEMORY) * (accepted - pays * submitted - cost - self.gain)
         self.recent_submitted = _MEMORY * self.recent_submitted + submitted
         self.recent_accepted = _MEMORY * self.recent_accepted + accepted
-        if self.recent_submitted < _EVIDENCE:
+        self.recent_spent = _MEMORY * self.recent_spent + cost
+        if self.recent_submitted + self.recent_spent < _EVIDENCE:
             return
-        if self.recent_accepted >= pays * self.recent_submitted:
+        if self.recent_accepted >= pays * self.recent_submitted + self.recent_spent:
             self.level = 0
-            return
+        else:
+            self._mute(now)
+
+    def _mute(self, now: int) -> None:
         self.mutes += 1
         self.muted_until = now + min(_FIRST_MUTE << self.level, _LONGEST_MUTE)
         self.level = min(self.level + 1, 16)
-        self.recent_submitted = self.recent_accepted = 0.0  # the probe is judged by itself
+        self.idle = 0
+        # The probe is judged by itself.
+        self.recent_submitted = self.recent_accepted = self.recent_spent = 0.0
 
 
 class Cascade:
     """A source made of others; at equal gain the earlier one is asked first.
 
     At each place the sources are asked in order until one is surer than `pays`; if none is, the likeliest guess is
-    taken. The source that guessed last is asked first at the next place. Names must differ (`ValueError`).
+    taken. The source that guessed last is asked first at the next place. `plain_s` tells the seconds of a forward
+    without guesses, which a source that has forwards of its own must save. Names must differ (`ValueError`).
     """
 
     name = "cascade"
 
-    def __init__(self, sources: Sequence[DraftSource], *, pays: float = PAYS) -> None:
+    def __init__(
+        self,
+        sources: Sequence[DraftSource],
+        *,
+        pays: float = PAYS,
+        plain_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
         if len({source.name for source in sources}) < len(sources):
             raise ValueError("draft sources need names that differ")
         self._members = [_Member(source) for source in sources]
         self._pays = pays
+        self._plain_s = plain_s
         self._walks = 0
         self._last: _CascadeWalk | None = None
 
     @property
     def wants_topk(self) -> bool:
-        """True while a source that works wants the likeliest successors."""
-        return any(member.source.wants_topk and not member.broken for member in self._members)
+        """True while a source that is asked wants the likeliest successors."""
+        return any(member.source.wants_topk for member in self._members if self._awake(member))
 
     @property
     def muted(self) -> bool:
@@ -126,32 +171,34 @@ class Cascade:
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
         """Tell the sources that want it."""
         for member in self._members:
-            if member.source.wants_topk:
+            if member.source.wants_topk and self._awake(member):
                 member.call(lambda source=member.source: source.observe_topk(token, successors))
 
     def walk(self) -> Walk:
         """Open a walk over the sources that are not muted."""
         self._settle(0, 0)
         self._walks += 1
-        awake = [
-            member for member in self._members if member.muted_until <= self._walks and not member.broken
-        ]
+        awake = [member for member in self._members if self._awake(member)]
         awake.sort(key=lambda member: -member.gain)
-        self._last = _CascadeWalk(awake, self._pays)
+        self._last = _CascadeWalk(awake, self._pays, self._plain_s())
         return self._last
 
     def feedback(self, submitted: int, accepted: int) -> None:
         """Share out what became of the last walk's guesses, in the order in which they were made."""
-        if self._last is not None:
-            for member, count, right in _shares([(by[0],) for by in self._last.guesses], submitted, accepted):
-                member.hear(count, right, self._walks, self._pays)
         self._settle(submitted, accepted)
+
+    def _awake(self, member: _Member) -> bool:
+        return member.muted_until <= self._walks and not member.broken
 
     def _settle(self, submitted: int, accepted: int) -> None:
         """Tell the sources of the last walk what the stream, or the decoder, has verified of their guesses."""
         walk, self._last = self._last, None
         if walk is None:
             return
+        makers = [(by[0],) for by in walk.guesses]
+        own = {member: (count, good) for member, count, good in _shares(makers, submitted, accepted)}
+        for member in walk.asked:
+            member.hear(*own.get(member, (0, 0)), walk.plain_s, self._walks, self._pays)
         seen, right = max(submitted, walk.seen), max(accepted, walk.right)
         for member, count, good in _shares(walk.guesses, seen, right):
             member.call(lambda source=member.source, count=count, good=good: source.feedback(count, good))
@@ -186,13 +233,14 @@ def _shares(
 class _CascadeWalk:
     """One walk over several; the inner walks are opened and moved only when they are asked."""
 
-    def __init__(self, members: Sequence[_Member], pays: float) -> None:
+    def __init__(self, members: Sequence[_Member], pays: float, plain_s: float) -> None:
         self.guesses: list[tuple[_Member, ...]] = []
         """By guess that was walked over: who made it, then who was asked and had the same."""
         self.seen = 0
         """Guesses that the stream has reached, up to the first that was wrong."""
         self.right = 0
         """How many of those were right."""
+        self.plain_s = plain_s
         self._members = list(members)
         self._pays = pays
         self._walks: dict[_Member, tuple[Walk, int]] = {}
@@ -210,6 +258,8 @@ class _CascadeWalk:
         best: tuple[int, float] | None = None
         asked: list[tuple[_Member, int]] = []
         for member in self._members:
+            if self._too_dear(member):
+                continue
             guess = member.call(lambda member=member: self._ask(member, mask))
             if guess is None:
                 continue
@@ -251,7 +301,19 @@ class _CascadeWalk:
                 self.right += same
             self._compared = self._compared + 1 if same else len(self._path)
 
+    @property
+    def asked(self) -> Iterable[_Member]:
+        """Who was asked for guesses."""
+        return self._walks.keys()
+
+    def _too_dear(self, member: _Member) -> bool:
+        """Tell whether even a sure guess here would not save what its source spends on one."""
+        if member.spender is None or self._reached == 1.0 or not member.asked:
+            return False
+        return self._reached < self._pays + member.spent_s / member.asked / self.plain_s
+
     def _ask(self, member: _Member, mask: Bits | None) -> tuple[int, float] | None:
+        member.asked += 1
         guess = self._opened(member).guess(mask)
         return None if guess is None else (int(guess[0]), float(guess[1]))
 

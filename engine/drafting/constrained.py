@@ -5,9 +5,8 @@ Pure: neither the source nor the owner of the look-ahead moves. A draft may go f
 
 from typing import NamedTuple
 
-import numpy as np
-
-from engine.decoding.processor import Bits, Lookahead
+from engine.decoding.masks import is_legal
+from engine.decoding.processor import Lookahead
 from engine.drafting.source import Walk
 from engine.errors import ConstraintError
 
@@ -20,10 +19,11 @@ class Draft(NamedTuple):
     certain: bool
 
 
-def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
+def cross(walk: Walk, ahead: Lookahead | None, longest: int, *, least: float = 0.0) -> list[Draft]:
     """Return at most `longest` drafted tokens from the current state; empty when the source has nothing to say.
 
-    `ahead` is None for replies without a structure: guesses are then taken as they come.
+    `ahead` is None for replies without a structure: guesses are then taken as they come. Behind a first guess that is
+    less likely than `least` nothing is looked for.
     """
     draft: list[Draft] = []
     try:
@@ -33,10 +33,12 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
             if guess is None:
                 break
             token, p = guess
-            if token < 0 or (mask is not None and not _is_legal(mask, token)):
+            if not is_legal(mask, token):
                 break  # a source that did not look at the mask
             draft.append(Draft(token, p, certain=False))
             walk.advance(token)
+            if len(draft) == 1 and p < least:
+                break
             if ahead is None:
                 continue
             ahead.advance(token)
@@ -48,7 +50,3 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int) -> list[Draft]:
     except ConstraintError:
         pass  # a refusal in the future: the owner will meet it in its own time, if it ever gets there
     return draft
-
-
-def _is_legal(mask: Bits, token: int) -> bool:
-    return token < 32 * mask.size and bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))

@@ -83,11 +83,17 @@ class CostModel:
     def from_points(
         cls, points: Iterable[Point | tuple[int, int, float]], *, learning: bool = True
     ) -> "CostModel":
-        """Return a model that starts from recorded forwards. Raises `ValueError` for what is no measurement."""
-        model = cls(learning=learning)
-        for rows, logit_rows, seconds in points:
+        """Return a model that starts from recorded forwards. Raises `ValueError` for what is no measurement.
+
+        Where they determine a line, it is the assumed one: its proportions are those of their machine.
+        """
+        recorded = [Point(*point) for point in points]
+        for rows, logit_rows, seconds in recorded:
             if not (rows >= 1 and 0 <= logit_rows <= rows and 0 < seconds < math.inf):
                 raise ValueError(f"{(rows, logit_rows, seconds)} is no forward")
+        model = cls(learning=learning)
+        model._line = _fitted_line(recorded) or model._line
+        for rows, logit_rows, seconds in recorded:
             cell = model._cells.setdefault((rows, logit_rows), _Cell())
             cell.recent.extend([math.log(seconds / model._assumed(rows, logit_rows))] * _EVIDENCE)
         return model
@@ -158,6 +164,15 @@ class CostModel:
         return float(weights @ estimates) / total
 
 
+def _fitted_line(points: Sequence[Point]) -> tuple[float, float, float] | None:
+    """Return the line with the least squares of relative errors; None if there is none on which rows take time."""
+    seconds = np.array([point.seconds for point in points])
+    terms = np.array([(1.0, point.rows, point.logit_rows) for point in points]).reshape(-1, 3)
+    line, _, rank, _ = np.linalg.lstsq(terms / seconds[:, None], np.ones(len(points)), rcond=None)
+    fixed, row, logit_row = line.tolist()
+    return (fixed, row, logit_row) if rank == 3 and min(fixed, logit_row) >= 0 < row else None
+
+
 class Gate:
     """Chooses how much of a draft goes into the next forward.
 
@@ -208,6 +223,15 @@ class Gate:
                 highest, chosen = goodput, at
         self._counts["drafted" if chosen > best else "not_worth_it"] += 1
         return chosen
+
+    def least(self, pending: int, longest: int) -> float:
+        """Return the probability below which a first guess cannot pay, however right the guesses behind it are.
+
+        A draft of n guesses is then worth at most 1 + n p plain forwards.
+        """
+        seconds = self.cost.seconds
+        worth = seconds(pending, 1) / (1.0 + self._margin)
+        return min((seconds(pending + more, 1 + more) / worth - 1.0) / more for more in range(1, longest + 1))
 
     def learn(self, rows: int, logit_rows: int, seconds: float) -> None:
         """Take note of what a forward took."""

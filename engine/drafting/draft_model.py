@@ -7,6 +7,7 @@ Invariants: what the small model has read is a prefix of what was observed, then
 that failed; nothing is read before a guess is asked for.
 """
 
+import time
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -41,6 +42,9 @@ class DraftModelSource:
         self._vocab_size = vocab_size
         self._end_ids = end_ids
         self._confidence = confidence
+        self.seconds = 0.0
+        """Seconds of forwards so far; those that a turn begins with read its prompt and are left out."""
+        self._begun = False
         self._history: list[int] = []
         self._agreed = 0  # how many tokens are surely the same in the history and in the cache
 
@@ -48,6 +52,7 @@ class DraftModelSource:
         """Start a turn; what an earlier one left in the cache is used as far as it is the same."""
         self._history.clear()
         self._agreed = 0
+        self._begun = True
         self.observe(prompt)
 
     def observe(self, tokens: Sequence[int]) -> None:
@@ -103,6 +108,8 @@ class DraftModelSource:
         if not 0 < total <= context.length:
             return None
         at = context.keep(min(self._common_prefix(path), total - 1))
+        begun, self._begun = self._begun, False
+        started = time.perf_counter()
         row = None
         while row is None:
             upto = min(at + context.batch, total)
@@ -110,6 +117,8 @@ class DraftModelSource:
             rows = context.decode(tokens, (upto - at - 1,) if upto == total else ())
             row = rows[0] if rows else None
             at = upto
+        if not begun:
+            self.seconds += time.perf_counter() - started
         return row
 
     def _common_prefix(self, path: Sequence[int]) -> int:

@@ -19,19 +19,31 @@ Figures = dict[str, dict[str, float]]
 class Drafts:
     """The draft sources of one engine; they live across turns.
 
-    Without a `vocab_size` there are none but the `draft_model`, if there is one.
+    Without a `vocab_size` there are none but the `draft_model`, if there is one. `cost` is what is known of the
+    seconds of a forward.
     """
 
-    def __init__(self, vocab_size: int | None = None, *, draft_model: DraftModelSource | None = None) -> None:
+    def __init__(
+        self,
+        vocab_size: int | None = None,
+        *,
+        draft_model: DraftModelSource | None = None,
+        cost: CostModel | None = None,
+    ) -> None:
         self._memory = SchemaMemory()
+        self._vocab_size = vocab_size
         self._draft_model = draft_model
         sources: list[DraftSource] = []
         if vocab_size is not None:
             sources += [self._memory, SuffixSource(), RecyclingSource(vocab_size)]
         if draft_model is not None:
             sources.append(draft_model)
-        self.sources = Cascade(sources)
-        self.gate = Gate(CostModel(), muted=lambda: self.sources.muted)
+        self.sources = Cascade(sources, plain_s=lambda: self.gate.cost.seconds(1, 1))
+        self.gate = Gate(cost or CostModel(), muted=lambda: self.sources.muted)
+
+    def emptied(self, cost: CostModel) -> "Drafts":
+        """Return the same sources with nothing in their memories, behind a gate that goes by `cost`."""
+        return Drafts(self._vocab_size, draft_model=self._draft_model, cost=cost)
 
     def remember(self, replies: Sequence[Sequence[int]]) -> None:
         """Set the earlier replies under the same shape that the schema memory guesses from."""

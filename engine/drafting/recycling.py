@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.decoding.masks import is_legal
 from engine.decoding.processor import Bits, Row
-from engine.drafting.suffix import Record, is_legal
+from engine.drafting.suffix import Record
 
 SUCCESSORS = 8
 """How many successors of a token are kept."""
@@ -48,9 +49,10 @@ class RecyclingWalk:
         self._guessed = (_NONE, 0)
         if len(self.kinds) >= _LONGEST or not 0 <= self._token < len(self._successors):
             return None
-        for rank, token in enumerate(self._successors[self._token].tolist()):
-            if token == _NONE:
+        for rank, stored in enumerate(self._successors[self._token].tolist()):
+            if stored == 0:
                 break
+            token = stored - 1
             if is_legal(mask, token):
                 kind = _FREE if mask is None else rank
                 self._guessed = (token, kind)
@@ -95,9 +97,10 @@ class RecyclingSource:
         if not 0 <= token < self._size:
             return
         if not len(self._successors):
-            self._successors = np.full((self._size, SUCCESSORS), _NONE, dtype=np.int32)
-        known = [successor for successor in successors[:SUCCESSORS] if 0 <= successor < self._size]
-        self._successors[token] = known + [_NONE] * (SUCCESSORS - len(known))
+            # Ids are stored plus one, so that the system gives memory only where something is known.
+            self._successors = np.zeros((self._size, SUCCESSORS), dtype=np.int32)
+        known = [successor + 1 for successor in successors[:SUCCESSORS] if 0 <= successor < self._size]
+        self._successors[token] = known + [0] * (SUCCESSORS - len(known))
 
     def walk(self) -> RecyclingWalk:
         """Open a walk at the last observed token."""

@@ -4,7 +4,7 @@ A source knows token ids only. Guesses never decide what is committed, only how 
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from engine.decoding.processor import Bits
 
@@ -52,6 +52,16 @@ class DraftSource(Protocol):
 
     def feedback(self, submitted: int, accepted: int) -> None:
         """Hear how many of the last walk's guesses were verified and how many of those were right."""
+        ...
+
+
+@runtime_checkable
+class Spender(Protocol):
+    """A source whose guesses take forwards of its own."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of these forwards so far, without those that read a prompt."""
         ...
 
 

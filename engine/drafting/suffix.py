@@ -12,6 +12,7 @@ text and two states a token, 30 MB for prose and 45 MB for the worst text measur
 
 from collections.abc import Iterable, Sequence
 
+from engine.decoding.masks import is_legal
 from engine.decoding.processor import Bits
 
 TEXT_TOKENS = 65_536
@@ -145,13 +146,6 @@ with one, two to three tokens 0.44 and 0.83, from eight on 0.9 and more in both.
 def record_by_length() -> Record:
     """Return a record whose kinds are match lengths 1, 2-3, 4-7 and so on to 64 and more, without and with a mask."""
     return Record((*_FREE, *_MASKED))
-
-
-def is_legal(mask: Bits | None, token: int) -> bool:
-    """Return whether a mask allows a token; ids outside the mask are illegal, without a mask everything is legal."""
-    if mask is None:
-        return True
-    return 0 <= token < 32 * mask.size and int(mask[token >> 5]) >> (token & 31) & 1 == 1
 
 
 class MatchWalk:

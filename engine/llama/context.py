@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from engine.errors import DecodeFailed
 from engine.gguf import ModelFileError
-from engine.llama import library
 from engine.llama.library import AbortFlag, llama_cpp
-from engine.llama.raw import Batch, open_context, raise_status, read_row
+from engine.llama.raw import RawContext, raise_status
 from engine.llama.streams import LlamaStreams
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan
@@ -30,10 +29,9 @@ class LlamaContext:
     def __init__(
         self, weights: Weights, *, length: int, threads: int, numerics: NumericsPlan, batch: int = 512
     ) -> None:
-        self._weights = weights  # kept alive: the context points into it
-        self._context: llama_cpp.llama_context_p | None = None
+        self._weights = weights
         self._abort_flag = AbortFlag()
-        self._context, self._memory = open_context(
+        self._raw = RawContext(
             weights,
             length=length,
             threads=threads,
@@ -43,11 +41,10 @@ class LlamaContext:
         )
         self.numerics = numerics
         self.threads = threads
-        self.length: int = llama_cpp.llama_n_ctx(self._context)
-        self.batch: int = llama_cpp.llama_n_batch(self._context)  # llama.cpp clamps it silently
+        self.length = self._raw.length
+        self.batch = self._raw.batch.size
         self.vocab_size = weights.vocab_size
         self.tokens: list[int] = []
-        self._batch = Batch(self.batch)
         self.can_rollback = False  # until it was tried
         self.can_rollback = self._probe_rollback()
 
@@ -58,7 +55,7 @@ class LlamaContext:
         `Aborted` when the abort flag is up, and the cache then holds what was read until there; `DecodeFailed`
         with llama.cpp's reason; `ValueError` for what llama.cpp would answer by ending the process.
         """
-        pointer = self.pointer  # first of all: the arrays below are freed with it
+        _ = self._raw.pointer  # first of all: the batch below is freed with it
         count = len(tokens)
         start = len(self.tokens)
         if not 0 < count <= self.batch:
@@ -67,15 +64,14 @@ class LlamaContext:
             raise ValueError(
                 f"{start} tokens in the cache and {count} more exceed the context of {self.length}"
             )
-        self._batch.clear()
-        self._batch.add(tokens, position=start, sequence=0, wanted=wanted, vocab_size=self.vocab_size)
-        library.forget_errors()
-        status = llama_cpp.llama_decode(pointer, self._batch.struct)
+        self._raw.batch.clear()
+        self._raw.batch.add(tokens, position=start, sequence=0, wanted=wanted, vocab_size=self.vocab_size)
+        status = self._raw.decode()
         if status != 0:
             self._follow_memory(tokens)
             raise_status(status)
         self.tokens.extend(tokens)
-        return [read_row(pointer, index, self.vocab_size) for index in wanted]
+        return [self._raw.row(index) for index in wanted]
 
     def keep(self, count: int) -> int:
         """Drop everything after the first `count` tokens; return how many are left.
@@ -86,7 +82,7 @@ class LlamaContext:
             raise ValueError("count may not be negative")
         if count >= len(self.tokens):
             return len(self.tokens)
-        if count > 0 and llama_cpp.llama_memory_seq_rm(self._memory, 0, count, -1):
+        if count > 0 and llama_cpp.llama_memory_seq_rm(self._raw.memory, 0, count, -1):
             del self.tokens[count:]
         else:
             self._empty()
@@ -125,16 +121,11 @@ class LlamaContext:
     @property
     def pointer(self) -> llama_cpp.llama_context_p:
         """The llama_context pointer. Raises `ValueError` after `close`."""
-        if not self._context:
-            raise ValueError("the context is closed")
-        return self._context
+        return self._raw.pointer
 
     def close(self) -> None:
         """Free the cache; harmless when repeated."""
-        if self._context:
-            self._batch.free()
-            llama_cpp.llama_free(self._context)
-            self._context = None
+        self._raw.close()
 
     def _probe_rollback(self) -> bool:
         """Read two tokens and try to take one back; leave the cache empty."""
@@ -142,12 +133,12 @@ class LlamaContext:
             self.decode([0, 0], ())
         except DecodeFailed as error:
             raise ModelFileError(f"{self._weights.path.name}: {error}") from error
-        able = bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, 1, -1))
+        able = bool(llama_cpp.llama_memory_seq_rm(self._raw.memory, 0, 1, -1))
         self.keep(0)
         return able
 
     def _empty(self) -> None:
-        llama_cpp.llama_memory_clear(self._memory, True)
+        llama_cpp.llama_memory_clear(self._raw.memory, True)
         self.tokens.clear()
 
     def _follow_memory(self, tokens: Sequence[int]) -> None:
@@ -158,7 +149,7 @@ class LlamaContext:
         if not self.can_rollback:
             self._empty()
             return
-        present = llama_cpp.llama_memory_seq_pos_max(self._memory, 0) + 1
+        present = llama_cpp.llama_memory_seq_pos_max(self._raw.memory, 0) + 1
         read = max(0, present - len(self.tokens))
         self.tokens.extend(tokens[:read])
         del self.tokens[max(0, present) :]

@@ -97,18 +97,6 @@ def _python_callback(buffer: ctypes.Array[ctypes.c_char]) -> Any:
     return callback
 
 
-def available_memory() -> int | None:
-    """Return the bytes that can be taken without swapping, None where the system does not tell."""
-    try:
-        with Path("/proc/meminfo").open(encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
-
-
 def physical_cores() -> int:
     """Return the number of physical cores this process may use; logical ones where the system does not tell."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

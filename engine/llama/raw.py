@@ -1,4 +1,4 @@
-"""What one sequence and several have in common: making a llama_context, filling a llama_batch, reading its rows.
+"""What one sequence and several have in common: the life of a llama_context, filling a llama_batch, reading its rows.
 
 Knows no cache contents. Bounds are the caller's: llama.cpp answers what is outside of them by ending the process.
 """
@@ -21,7 +21,67 @@ _NO_SLOT = 1
 _ABORTED = 2
 
 
-def open_context(
+class RawContext:
+    """A llama_context of `length` positions for each sequence, with its memory and a batch of the size it takes.
+
+    The one owner of the three: nothing of them is used after `close`. `abort_flag` may be shared between contexts.
+    Raises `ModelFileError` when llama.cpp cannot make it, for want of room for example.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        length: int,
+        threads: int,
+        numerics: NumericsPlan,
+        batch: int,
+        abort_flag: AbortFlag,
+        sequences: int = 1,
+    ) -> None:
+        self._weights = weights  # kept alive: the context points into it
+        self._abort_flag = abort_flag  # and reads this
+        context, self.memory = _open(
+            weights,
+            length=length,
+            threads=threads,
+            numerics=numerics,
+            batch=batch,
+            abort_flag=abort_flag,
+            sequences=sequences,
+        )
+        self._context: llama_cpp.llama_context_p | None = context
+        self.length: int = llama_cpp.llama_n_ctx_seq(context)
+        self.vocab_size = weights.vocab_size
+        self.batch = Batch(llama_cpp.llama_n_batch(context))  # llama.cpp clamps the size silently
+
+    @property
+    def pointer(self) -> llama_cpp.llama_context_p:
+        """The llama_context pointer. Raises `ValueError` after `close`."""
+        if not self._context:
+            raise ValueError("the context is closed")
+        return self._context
+
+    def decode(self) -> int:
+        """Compute the batch; return llama.cpp's status, whose reasons `raise_status` knows."""
+        library.forget_errors()
+        return llama_cpp.llama_decode(self.pointer, self.batch.struct)
+
+    def row(self, index: int) -> NDArray[np.float32]:
+        """Return the logits [vocabulary size] of a batch index; a view, valid and writable until the next decode."""
+        pointer: Any = llama_cpp.llama_get_logits_ith(self.pointer, index)
+        row: Any = (ctypes.c_float * self.vocab_size).from_address(ctypes.addressof(pointer.contents))
+        return np.frombuffer(row, dtype=np.float32)
+
+    def close(self) -> None:
+        """Give everything back; harmless when repeated."""
+        if self._context:
+            self.batch.free()
+            llama_cpp.llama_free(self._context)
+            self._context = None
+
+
+def _open(
     weights: Weights,
     *,
     length: int,
@@ -29,12 +89,8 @@ def open_context(
     numerics: NumericsPlan,
     batch: int,
     abort_flag: AbortFlag,
-    sequences: int = 1,
+    sequences: int,
 ) -> tuple[llama_cpp.llama_context_p, Any]:
-    """Make a context of `length` positions for each sequence; return it and its memory.
-
-    Raises `ModelFileError` when llama.cpp cannot, for want of room for example.
-    """
     params = llama_cpp.llama_context_default_params()
     params.n_ctx = length * sequences
     params.n_seq_max = sequences
@@ -65,6 +121,7 @@ class Batch:
     """A llama_batch of at most `size` tokens."""
 
     def __init__(self, size: int) -> None:
+        self.size = size
         self.struct = llama_cpp.llama_batch_init(size, 0, 1)
         self._ids = _view(self.struct.token, size)
         self._positions = _view(self.struct.pos, size)
@@ -110,13 +167,6 @@ def raise_status(status: int) -> None:
         raise Aborted
     reason = "; ".join(library.errors()) or ("no free cell" if status == _NO_SLOT else "no reason given")
     raise DecodeFailed(f"llama.cpp could not decode (status {status}): {reason}")
-
-
-def read_row(context: llama_cpp.llama_context_p, index: int, vocab_size: int) -> NDArray[np.float32]:
-    """Return the logits [vocab_size] of a batch index; a view, valid and writable until the next decode."""
-    pointer: Any = llama_cpp.llama_get_logits_ith(context, index)
-    row: Any = (ctypes.c_float * vocab_size).from_address(ctypes.addressof(pointer.contents))
-    return np.frombuffer(row, dtype=np.float32)
 
 
 def _view(pointer: Any, count: int) -> NDArray[Any]:

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.decoding.streams import Part
-from engine.llama import library
 from engine.llama.library import AbortFlag, llama_cpp
-from engine.llama.raw import Batch, open_context, raise_status, read_row
+from engine.llama.raw import RawContext, raise_status
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan
 
@@ -40,10 +39,7 @@ class LlamaStreams:
         abort_flag: AbortFlag,
         can_rollback: bool,
     ) -> None:
-        self._weights = weights  # kept alive: the context points into it
-        self._abort_flag = abort_flag
-        self._context: llama_cpp.llama_context_p | None = None
-        self._context, self._memory = open_context(
+        self._raw = RawContext(
             weights,
             length=length,
             threads=threads,
@@ -52,12 +48,11 @@ class LlamaStreams:
             abort_flag=abort_flag,
             sequences=count,
         )
-        self.length: int = llama_cpp.llama_n_ctx_seq(self._context)
-        self.batch: int = llama_cpp.llama_n_batch(self._context)
+        self.length = self._raw.length
+        self.batch = self._raw.batch.size
         self.can_rollback = can_rollback
         self.vocab_size = weights.vocab_size
         self.tokens: list[list[int]] = [[] for _ in range(count)]
-        self._batch = Batch(self.batch)
 
     def decode(self, parts: Sequence[Part]) -> list[list[NDArray[np.float32]]]:
         """Append tokens to the caches of some streams, each at most once; return the `wanted` rows of each part.
@@ -66,13 +61,14 @@ class LlamaStreams:
         `Aborted` when the abort flag is up, and the caches then hold what was read until there; `DecodeFailed`
         with llama.cpp's reason; `ValueError` for what llama.cpp would answer by ending the process.
         """
-        pointer = self.pointer
+        _ = self._raw.pointer  # first of all: the batch below is freed with it
         self._check(parts)
-        self._batch.clear()
+        batch = self._raw.batch
+        batch.clear()
         starts: list[int] = []
         at = 0
         for part in parts:
-            self._batch.add(
+            batch.add(
                 part.tokens,
                 position=len(self.tokens[part.stream]),
                 sequence=part.stream,
@@ -81,8 +77,7 @@ class LlamaStreams:
             )
             starts.append(at)
             at += len(part.tokens)
-        library.forget_errors()
-        status = llama_cpp.llama_decode(pointer, self._batch.struct)
+        status = self._raw.decode()
         if status != 0:
             for part in parts:
                 self._follow_memory(part)
@@ -90,7 +85,7 @@ class LlamaStreams:
         for part in parts:
             self.tokens[part.stream].extend(part.tokens)
         return [
-            [read_row(pointer, start + index, self.vocab_size) for index in part.wanted]
+            [self._raw.row(start + index) for index in part.wanted]
             for start, part in zip(starts, parts, strict=True)
         ]
 
@@ -103,7 +98,7 @@ class LlamaStreams:
             raise ValueError("count may not be negative")
         tokens = self.tokens[stream]
         if count < len(tokens):
-            if count > 0 and llama_cpp.llama_memory_seq_rm(self._memory, stream, count, _EVERYTHING):
+            if count > 0 and llama_cpp.llama_memory_seq_rm(self._raw.memory, stream, count, _EVERYTHING):
                 del tokens[count:]
             else:
                 self._empty(stream)
@@ -113,7 +108,7 @@ class LlamaStreams:
         """Make the cache of a stream equal to that of another, byte for byte."""
         if source != target:
             self._empty(target)
-            llama_cpp.llama_memory_seq_cp(self._memory, source, target, _EVERYTHING, _EVERYTHING)
+            llama_cpp.llama_memory_seq_cp(self._raw.memory, source, target, _EVERYTHING, _EVERYTHING)
             self.tokens[target] = list(self.tokens[source])
 
     def drop(self, stream: int) -> None:
@@ -123,19 +118,9 @@ class LlamaStreams:
         self._empty(last)
         self.tokens.pop()
 
-    @property
-    def pointer(self) -> llama_cpp.llama_context_p:
-        """The llama_context pointer. Raises `ValueError` after `close`."""
-        if not self._context:
-            raise ValueError("the context is closed")
-        return self._context
-
     def close(self) -> None:
         """Free the caches; harmless when repeated."""
-        if self._context:
-            self._batch.free()
-            llama_cpp.llama_free(self._context)
-            self._context = None
+        self._raw.close()
 
     def _check(self, parts: Sequence[Part]) -> None:
         streams = [part.stream for part in parts]
@@ -156,7 +141,7 @@ class LlamaStreams:
                 )
 
     def _empty(self, stream: int) -> None:
-        llama_cpp.llama_memory_seq_rm(self._memory, stream, _EVERYTHING, _EVERYTHING)
+        llama_cpp.llama_memory_seq_rm(self._raw.memory, stream, _EVERYTHING, _EVERYTHING)
         self.tokens[stream].clear()
 
     def _follow_memory(self, part: Part) -> None:
@@ -164,7 +149,7 @@ class LlamaStreams:
         if not self.can_rollback:
             self._empty(part.stream)
             return
-        present = llama_cpp.llama_memory_seq_pos_max(self._memory, part.stream) + 1
+        present = llama_cpp.llama_memory_seq_pos_max(self._raw.memory, part.stream) + 1
         tokens = self.tokens[part.stream]
         tokens.extend(part.tokens[: max(0, present - len(tokens))])
         del tokens[max(0, present) :]

@@ -77,14 +77,6 @@ class Weights:
         """The size of the weights."""
         return llama_cpp.llama_model_size(self.pointer)
 
-    def cache_bytes(self, length: int) -> int:
-        """Return about how many bytes a key-value cache of `length` positions takes, at two bytes a value."""
-        head = llama_cpp.llama_model_n_embd(self.pointer) // max(
-            1, llama_cpp.llama_model_n_head(self.pointer)
-        )
-        width = head * llama_cpp.llama_model_n_head_kv(self.pointer)
-        return 2 * 2 * llama_cpp.llama_model_n_layer(self.pointer) * width * length
-
     @property
     def trained_context(self) -> int:
         """The context length the model was trained for, in tokens."""

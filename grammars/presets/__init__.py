@@ -1,8 +1,9 @@
 """The shapes that come with the program, and the file format they share with a person's own shapes.
 
 One JSON file a shape: `name`, `title`, `description`, `tags`, `example_prompt`, exactly one of
-`json_schema`, `regex`, `lark` and `choices`, and optionally `whitespace`. Key order of a schema is kept:
-replies follow it. Every shipped preset is bounded: its longest compact reply has under 600 characters.
+`json_schema`, `regex`, `lark` and `choices`, and optionally `whitespace` and `guards` (how far JSON without bounds may
+go: `{"digits": 20, "blanks": 12, "string": 2000, "items": 200, "depth": 24}`, null takes one away). Key order of a
+schema is kept: replies follow it. Every shipped preset is bounded: its longest compact reply has under 600 characters.
 Their letters are Latin, so that no character takes more than two bytes and even one token a byte fits the
 default budget.
 """
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from grammars.schema import read_json, step
-from grammars.spec import GrammarSpec, Kind, ShapeError, Whitespace
+from grammars.spec import GrammarSpec, Guards, Kind, ShapeError, Whitespace
 
 _BODIES: dict[str, Kind] = {
     "json_schema": "json_schema",
@@ -40,6 +41,7 @@ class Preset(BaseModel):
     lark: str | None = None
     choices: list[str] | None = None
     whitespace: Whitespace = "compact"
+    guards: Guards = Guards()
 
     @model_validator(mode="after")
     def _one_body(self) -> "Preset":
@@ -54,7 +56,9 @@ class Preset(BaseModel):
         key = next(key for key in _BODIES if getattr(self, key) is not None)
         body = getattr(self, key)
         text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-        return GrammarSpec(kind=_BODIES[key], text=text, whitespace=self.whitespace, name=self.name)
+        return GrammarSpec(
+            kind=_BODIES[key], text=text, whitespace=self.whitespace, guards=self.guards, name=self.name
+        )
 
 
 def parse_preset(text: str, name: str) -> Preset:

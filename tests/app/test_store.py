@@ -4,6 +4,7 @@ import json
 import sqlite3
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from app.conversation import prompt
 from app.store import Attachment, Store, StoreError
 from engine.protocol import Message, Sampling
-from grammars.spec import GrammarSpec
 
 HOSTILE = "a\0b \x1b[31m \x9b \u202e [/x] <|im_end|> '; DROP TABLE chats; -- \r\n 👩‍👩‍👧 \ufffd"
 
@@ -188,7 +188,7 @@ def test_a_trashed_branch_beside_the_path_leaves_the_path_alone(store: Store) ->
 
 
 @given(content=st.text(), name=st.text(), title=st.text())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_text_is_kept_character_by_character(
     content: str, name: str, title: str, tmp_path_factory
 ) -> None:
@@ -210,8 +210,8 @@ def test_a_lone_surrogate_costs_that_character_only(store: Store) -> None:
 
 def test_shapes_are_stored_once_and_exactly(store: Store) -> None:
     chat = store.create_chat()
-    renamed = GrammarSpec(kind=CITY.kind, text=CITY.text, whitespace=CITY.whitespace, name="town")
-    respelled = GrammarSpec(kind=CITY.kind, text=CITY.text.replace(" ", ""), whitespace="spaced", name="city")
+    renamed = replace(CITY, name="town")
+    respelled = replace(CITY, text=CITY.text.replace(" ", ""))
     assert {CITY.hash, renamed.hash, respelled.hash} == {CITY.hash}
     for shape in (CITY, renamed, respelled, CITY, YES_NO, YES_NO, None):
         store.add_user(chat, store.chat(chat).leaf, "x", shape=shape)
@@ -299,6 +299,18 @@ def test_a_reply_whose_engine_died_keeps_what_was_checkpointed(store: Store) -> 
         store.checkpoint(number, "abcd", tokens("abcd"))
 
 
+def test_the_ids_of_a_cut_reply_are_those_behind_its_reasoning(store: Store) -> None:
+    chat = store.create_chat()
+    number = store.begin_reply(chat, store.add_user(chat, None, "?"), shape=None, sampling=Sampling())
+    thought = [replace(token, part="reasoning") for token in tokens("hm")]
+    trace = [*thought, *tokens("yes", start=2)]
+    store.checkpoint(number, "yes", trace, reasoning="hm")
+    store.abandon_reply(number, finish="error", error="killed")
+    known = store.message(number).reply
+    assert known and (known.tokens, known.reasoning) == ((2, 3, 4), "hm")
+    assert store.trace(number) == tuple(trace)
+
+
 def test_ids_that_do_not_spell_the_text_are_not_given_to_the_engine(store: Store) -> None:
     chat = store.create_chat()
     number = store.begin_reply(
@@ -328,7 +340,7 @@ def test_the_prompt_is_the_path_with_shapes_and_committed_ids(store: Store) -> N
     store.finish_reply(unknown, finished("xy"), valid=None, trace=tokens("xy"))
     assert prompt(store.chat(chat), store.path(chat)) == (
         Message(role="system", content="Be brief."),
-        Message(role="user", content="one\n\na.txt:\nA\n\nb:\nB", shape=CITY),
+        Message(role="user", content="one\n\na.txt:\n```\nA\n```\n\nb:\n```\nB\n```", shape=CITY),
         Message(role="assistant", content="{}", tokens=(0, 1), vocabulary=MODEL.vocabulary),
         Message(role="assistant", content="xy"),
     )

@@ -235,6 +235,22 @@ def test_a_damaged_value_is_a_sentence(tmp_path: Path, damage: str) -> None:
             store.path(chat)
 
 
+@pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1])
+def test_a_time_that_no_date_can_hold_hides_nothing(tmp_path: Path, moment: int) -> None:
+    with Store(tmp_path / "s") as store:
+        chat = rich_chat(store)
+        for table, column in (
+            ("chats", "updated_at"),
+            ("messages", "created_at"),
+            ("replies", "finished_at"),
+        ):
+            store._database.run(f"UPDATE {table} SET {column} = ?", moment)
+        assert len(store.path(chat)) == 2
+        assert store.search("city")
+        [summary] = store.chats()
+        assert summary.updated_at.astimezone().year in (1970, 1969, 9989, 9990)
+
+
 def test_a_damaged_trace_is_a_sentence(tmp_path: Path) -> None:
     with Store(tmp_path / "s") as store:
         chat = rich_chat(store)

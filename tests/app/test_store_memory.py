@@ -42,3 +42,21 @@ def test_the_newest_are_kept_within_the_bound(tmp_path: Path) -> None:
         assert store.earlier_replies(SHAPE, most=12) == ("bbb", "cc")
         assert store.earlier_replies(SHAPE, most=13) == ("öööö", "bbb", "cc")
         assert store.earlier_replies(SHAPE, most=1) == ()
+
+
+def test_replies_under_a_shape_are_found_across_chats_the_newest_first(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite3") as store:
+        assert store.last_used(SHAPE.hash) is None
+        first, second, gone = store.create_chat(), store.create_chat(), store.create_chat()
+        cut = reply(store, first, SHAPE, "one", finish="length")
+        whole = reply(store, second, SAME, "two")
+        reply(store, second, OTHER, "another shape")
+        reply(store, second, None, "free")
+        store.trash_message(reply(store, first, SHAPE, "taken back"))
+        last = reply(store, gone, SHAPE, "thrown away")
+        store.trash_chat(gone)
+        store.begin_reply(first, cut, shape=OTHER, sampling=Sampling())
+        assert [message.id for message in store.replies_under_shape(SHAPE.hash)] == [whole, cut]
+        assert [message.content for message in store.replies_under_shape(OTHER.hash)] == ["another shape"]
+        assert store.last_used(SHAPE.hash) == store.message(last).created_at
+        assert store.replies_under_shape("0" * 64) == []

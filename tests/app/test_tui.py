@@ -3,120 +3,34 @@
 import asyncio
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 import scripted_worker
 import typer
+from pilots import MOOD, answered, loaded, pick, screen, sees, session, until, write
 from textual.events import Key, Paste
 from textual.widgets import Input
 
-from app.shapes import SavedShape
-from app.store.store import Store
 from app.store.values import StoreError
-from app.tui.app import StampoApp, run
+from app.tui.app import run
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.shape_picker import ShapePicker
-from app.tui.screens.system_prompt import SystemPrompt
+from app.tui.screens.text_dialog import TextDialog
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Composer
+from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.message_view import MessageView
 from app.tui.widgets.plain_fields import PlainArea
 from app.tui.widgets.transcript import PAGE, Transcript
 from engine.events import Finished, Stats
 from engine.protocol import Load, Sampling
-from grammars.presets import Preset
 
-CITY = Preset(name="city", title="City", json_schema={"type": "object"})
-MOOD = Preset(name="mood", title="Mood", choices=["positive", "negative"], example_prompt="Good?")
-DATE = Preset(name="date", title="Date a [/x] b", description="a [/x] b", regex=r"\d{4}-\d\d-\d\d")
-SHAPES = [SavedShape(name=preset.name, origin="own", preset=preset) for preset in (CITY, MOOD, DATE)]
-BROKEN = SavedShape(name="broken", origin="own", preset=None, fault="a [/x] b: not JSON")
 SMALL = (40, 15)
 SIZES = [(160, 50), (80, 24), (40, 15)]
 STOP = {"end": "stop"}
 HELD = [{"say": "Half of it"}, {"hold": True}]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "chats.sqlite3") as opened:
-        yield opened
-
-
-@pytest.fixture
-def open_app(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch):
-    """Return a context manager that runs the interface over a script and yields its pilot."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-
-    @asynccontextmanager
-    async def run(script: dict, size: tuple[int, int] = (100, 40)):
-        file = tmp_path / "script.json"
-        file.write_text(json.dumps(script), encoding="utf-8")
-        app = StampoApp(
-            store=store,
-            load=Load(model="/models/[/x].gguf"),
-            shapes=lambda: [*SHAPES, BROKEN],
-            worker=[sys.executable, scripted_worker.__file__, str(file)],
-            log=tmp_path / "worker.log",
-        )
-        async with app.run_test(size=size, notifications=True) as pilot:
-            await until(pilot, lambda: isinstance(app.screen, ChatScreen))
-            yield pilot
-
-    return run
-
-
-async def until(pilot, true: Callable[[], object]) -> None:
-    """Let the interface run until something is true."""
-    async with asyncio.timeout(10):
-        while not true():
-            await pilot.pause(0.01)
-
-
-async def sees(pilot, text: str) -> None:
-    """Wait until a text is on the screen."""
-    await until(pilot, lambda: text in screen(pilot))
-
-
-def screen(pilot) -> str:
-    """Return what the screen shows."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return "\n".join(strip.text for strip in strips)
-
-
-async def write(pilot, text: str) -> None:
-    """Type a message and send it."""
-    pilot.app.screen.query_one(Composer).insert(text)
-    await pilot.press("enter")
-
-
-async def pick(pilot, words: str) -> None:
-    """Pick a shape through the list."""
-    await pilot.press("ctrl+t")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ShapePicker))
-    pilot.app.screen.query_one(Input).value = words
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
-
-
-def session(pilot):
-    return pilot.app.session
-
-
-async def loaded(pilot) -> None:
-    await until(pilot, lambda: session(pilot).engine.state == "ready")
-
-
-async def answered(pilot, count: int) -> None:
-    """Wait until so many messages stand in the transcript and nothing is being written."""
-    await until(pilot, lambda: not session(pilot).busy and len(pilot.app.screen.query(MessageView)) == count)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -426,7 +340,7 @@ async def test_the_system_prompt_is_edited_saved_and_shown(open_app):
     async with open_app({"turns": [[{"say": "ok"}, STOP]]}) as pilot:
         await loaded(pilot)
         await pilot.press("f4")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SystemPrompt))
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
         await pilot.press(*"Be brief.", "ctrl+s")
         await until(pilot, lambda: session(pilot).chat.system == "Be brief.")
         await write(pilot, "hi")
@@ -438,7 +352,7 @@ async def test_the_system_prompt_is_edited_saved_and_shown(open_app):
         pilot.app.screen.post_message(ChatList.Chosen(1))
         await sees(pilot, "+ system prompt")
         await pilot.press("f4")
-        await until(pilot, lambda: isinstance(pilot.app.screen, SystemPrompt))
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
         await pilot.press("x", "escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         assert session(pilot).chat.system == "Be brief."
@@ -508,7 +422,7 @@ async def test_the_panel_shows_what_the_shape_does(open_app):
         await pick(pilot, "mood")
         await write(pilot, "go")
         await sees(pilot, "positively")
-        panel = str(pilot.app.screen.query_one(LivePanel).content)
+        panel = "\n".join(map(str, pilot.app.screen.query_one(LivePanel).lines))
         assert "forced    8" in panel
         assert "80%" in panel
         assert "masked now  960  96.00% of all" in panel
@@ -552,13 +466,15 @@ async def test_a_side_opened_wide_does_not_hide_the_field_when_the_screen_gets_n
         assert pilot.app.screen.query_one(Composer).text == "x"
 
 
-@pytest.mark.parametrize(("width", "count"), [(160, 8), (80, 8), (40, 4)])
-async def test_the_footer_shows_whole_keys_only(open_app, width, count):
+@pytest.mark.parametrize(("width", "last"), [(160, "f3 Figures"), (80, "f3 Figures"), (40, "^q Quit")])
+async def test_the_last_row_shows_whole_keys_only_and_takes_clicks(open_app, width, last):
     async with open_app({}, (width, 24)) as pilot:
-        await sees(pilot, "Quit")
-        keys = [key for key in pilot.app.screen.query("FooterKey") if key.display]
-        assert len(keys) == count
-        assert all(key.region.right <= width for key in keys)
+        await until(pilot, lambda: screen(pilot).rstrip().endswith(last))
+        line = pilot.app.screen.query_one(KeysLine)
+        await pilot.click(
+            line, offset=(line.content_region.x + str(line.content).index("f1") - line.region.x, 0)
+        )
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
 
 
 async def test_ctrl_c_is_answered_in_a_few_words(open_app):

@@ -8,10 +8,14 @@ import scripted_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.app import App, ComposeResult
+from textual.events import Key
+from textual.keys import _character_to_key
 
 from app.tui.pretty import pretty_json
-from app.tui.widgets.stream_text import Wrap
-from app.tui.words import bar, engine_words, numerics_words, share_words, sparkline
+from app.tui.widgets.plain_fields import PlainArea, PlainInput
+from app.tui.widgets.rows import Wrap
+from app.tui.words import bar, engine_words, key_words, numerics_words, share_words, sparkline
 from engine.events import ModelInfo, Ready
 
 VALUES = st.recursive(
@@ -51,7 +55,7 @@ def test_deep_json_is_no_deep_recursion():
     assert pretty(text, 0).count("[") == 5000
 
 
-@given(st.lists(st.text(alphabet="ab \n界😀")), st.integers(2, 12))
+@given(st.lists(st.text(alphabet="ab \n界😀\u200d\ufe0f")), st.integers(2, 12))
 def test_wrapping_piece_by_piece_equals_wrapping_at_once(pieces, width):
     growing, whole = Wrap(width), Wrap(width)
     for piece in pieces:
@@ -60,7 +64,7 @@ def test_wrapping_piece_by_piece_equals_wrapping_at_once(pieces, width):
     assert growing.rows == whole.rows
 
 
-@given(st.text(alphabet="ab \n界😀"), st.integers(2, 12))
+@given(st.text(alphabet="ab \n界😀\u200d\ufe0f"), st.integers(2, 12))
 def test_rows_fit_and_lose_nothing(text, width):
     wrap = Wrap(width)
     wrap.append(text)
@@ -114,3 +118,54 @@ def test_a_narrow_status_line_leaves_out_the_name_of_the_model_first():
     engine = SimpleNamespace(state="ready", ready=ready)
     assert engine_words(engine, 80) == "Ready  Scripted 1M  The context is 512."
     assert engine_words(engine, 30) == "Ready  The context is 512."
+
+
+@pytest.mark.parametrize("field", [PlainInput, PlainArea])
+async def test_editing_keys_run_before_the_characters_typed_after_them(field):
+    """In one burst, as tmux sends keys, three Backspaces once ran behind the characters that followed them."""
+
+    class Fields(App[None]):
+        def compose(self) -> ComposeResult:
+            yield field()
+
+    async with Fields().run_test() as pilot:
+        widget = pilot.app.query_one(field)
+        widget.focus()
+        await pilot.press(*"0.75")
+        for key, character in [("backspace", None)] * 3 + [
+            ("full_stop", "."),
+            ("5", "5"),
+            ("left", None),
+            ("x", "x"),
+        ]:
+            pilot.app.post_message(Key(key, character))
+        await pilot.pause(0.1)
+        assert (widget.value if field is PlainInput else widget.text) == "0.x5"
+
+
+@pytest.mark.parametrize("field", [PlainInput, PlainArea])
+async def test_typed_joiners_stay_in_the_text(field):
+    """A typed family of emoji once became three people, and Persian words lost their joints."""
+    typed = "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e"
+
+    class Fields(App[None]):
+        def compose(self) -> ComposeResult:
+            yield field()
+
+    async with Fields().run_test() as pilot:
+        widget = pilot.app.query_one(field)
+        widget.focus()
+        for character in typed:
+            pilot.app.post_message(Key(_character_to_key(character), character))
+        await pilot.pause(0.1)
+        assert (widget.value if field is PlainInput else widget.text) == typed
+
+
+def test_a_capital_letter_is_named_with_shift():
+    """`r` and `R` do different things and once stood in the list of keys as R and R."""
+    assert [key_words(key) for key in ("r", "R", "ctrl+t", "shift+f2")] == [
+        "R",
+        "Shift+R",
+        "Ctrl+T",
+        "Shift+F2",
+    ]

@@ -81,3 +81,26 @@ def test_a_model_that_cannot_take_tokens_back_goes_without_a_draft_model_and_say
     assert ready.draft is None
     assert any("draft model is not used" in notice for notice in ready.notices)
     assert "draft-model" not in engine.drafts.statistics()
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("a\n{% if %}", "line 2"),
+        ("{{ raise_exception('no chat, please\\n') }}", "no chat, please)"),
+        ("{{ messages[0].content.missing.attribute }}", "no attribute"),
+        ("{% for i in range(99999) %}{{ 'x' * 1000000 }}{% endfor %}", "characters"),
+    ],
+)
+def test_a_template_that_fails_is_told_and_a_plain_one_takes_its_place(
+    tmp_path: Path, template: str, reason: str
+) -> None:
+    path = write_tiny_model(tmp_path / "odd.gguf", vocabulary("llama-spm"), template=template)
+    engine, ready = load_engine(Load(model=str(path), context=256, threads=1))
+    (notice,) = [notice for notice in ready.notices if "template" in notice]
+    assert reason in notice
+    assert "a plain one" in notice
+    message = Message(role="user", content="Tell me.")
+    end = list(engine.generate(Generate(turn=1, messages=(message,), max_tokens=3)))[-1]
+    assert isinstance(end, Finished)
+    assert end.error is None

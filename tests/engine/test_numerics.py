@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from data import vocabulary
+from tiny import write_tiny_recurrent_model
 
 from engine.gguf import read_header
 from engine.numerics import GGML_TYPE_BF16, GGML_TYPE_F16, matrices, plan
@@ -63,3 +65,12 @@ def test_only_matrices_count(smollm2: Path) -> None:
     found = matrices(read_header(smollm2))
     assert set(found.values()) == {"Q4_1", "Q8_0"}
     assert not any("norm" in name for name in found)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_matrices_that_are_never_multiplied_decide_nothing(tmp_path: Path, hybrid: bool) -> None:
+    """Recurrent files were called fast for the F32 tensors of their convolution and of their state."""
+    path = write_tiny_recurrent_model(tmp_path / "state.gguf", vocabulary("llama-spm"), hybrid=hybrid)
+    found = matrices(read_header(path))
+    assert set(found.values()) == {"Q8_0"}
+    assert plan(found, "auto").exact

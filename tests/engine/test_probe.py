@@ -17,13 +17,14 @@ from data import vocabulary
 from numpy.typing import NDArray
 from tiny import write_tiny_model
 
+from engine.cache import Settings
 from engine.errors import Aborted
 from engine.fake import FakeContext
 from engine.gguf import read_header
 from engine.llama.context import LlamaContext
 from engine.llama.weights import Weights
 from engine.numerics import NumericsPlan, matrices, plan
-from engine.probe import LENGTH, Settings, Verdict, judge, keep, probe, recall
+from engine.probe import LENGTH, Verdict, judge, keep, probe, recall
 from engine.protocol import Generate, Load, Message, encode_command
 from engine.worker import Worker
 
@@ -172,9 +173,12 @@ class Patient(FakeContext):
 def worker_over(context: FakeContext, cache: Path | None) -> tuple[Worker, io.BytesIO, SimpleNamespace]:
     said = io.BytesIO()
     worker = Worker(io.BytesIO(), said, cache)
-    own = SimpleNamespace(twin=lambda _length: context, numerics=EXACT, threads=1)
     engine = SimpleNamespace(
-        context=own, exact="unverified", model=SimpleNamespace(fingerprint="f", vocab_size=VOCAB)
+        context=SimpleNamespace(twin=lambda _length: context),
+        numerics=EXACT,
+        settings=Settings.of(EXACT, fingerprint="f", threads=1),
+        exact="unverified",
+        model=SimpleNamespace(vocab_size=VOCAB),
     )
     worker._engine = cast(Any, engine)
     return worker, said, engine

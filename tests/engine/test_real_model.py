@@ -48,20 +48,17 @@ def by_engine(engine: Engine, generate: Generate) -> Finished:
 
 
 def by_naive(engine: Engine, generate: Generate) -> tuple[tuple[int, ...], str]:
-    constraint = None if generate.shape is None else engine.constraint(generate.shape)
-    sampler = Sampler(
-        generate.sampling,
-        seed=11,
-        history=engine.prompt(generate.messages).ids,
-        processors=[] if constraint is None else [constraint],
-    )
+    prompt = engine.prompt(generate.messages)
+    armed = engine.arm(generate, prompt)
+    sampler = Sampler(generate.sampling, seed=11, history=prompt.ids, processors=armed.processors)
     *tokens, finish = naive(
         engine.context,
         sampler,
-        structure=constraint,
+        structure=armed.structure,
         end_ids=engine.vocabulary.end_ids,
-        budget=generate.max_tokens,
+        budget=armed.budget,
     )
+    finish = "landed" if finish == "stop" and armed.landed else finish
     return tuple(each.token for each in tokens if isinstance(each, Committed)), str(finish)
 
 

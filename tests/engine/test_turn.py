@@ -1,12 +1,16 @@
 """Turns: events, shapes armed per turn, reuse of the cache, stop texts, refusals."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from engine.decoding.constraint import Constraint
+from engine.decoding.endings import Endings
 from engine.decoding.naive import naive
+from engine.decoding.processor import Lookahead
 from engine.decoding.sampler import Sampler
+from engine.decoding.tokens import Scan
 from engine.drafting.cost import CostModel, Gate
 from engine.drafting.drafts import Drafts
 from engine.events import Event, Failed, Finished, PromptRead, Started, Tokens
@@ -23,6 +27,12 @@ RECORD = GrammarSpec(
     kind="json_schema",
     text='{"type":"object","properties":{"city":{"type":"string","maxLength":9},"name":{"enum":["a","the"]}},'
     '"required":["city","name"],"additionalProperties":false}',
+)
+
+NOTES = GrammarSpec(
+    kind="json_schema",
+    text='{"type":"object","properties":{"notes":{"type":"string"},"ok":{"type":"boolean"}},'
+    '"required":["notes","ok"]}',
 )
 
 
@@ -243,7 +253,7 @@ def test_text_that_only_begins_like_a_stop_text_is_shown_in_the_end() -> None:
 def test_half_a_character_is_never_shown() -> None:
     shape = GrammarSpec(kind="regex", text="[\U0001f600-\U0001f64f]{3}")
     for budget in range(1, 12):
-        events = ask(fake_engine(), "?", shape=shape, max_tokens=budget, seed=2)
+        events = ask(fake_engine(), "?", shape=shape, max_tokens=budget, seed=2, land=False)
         for event in events[:-1]:
             if isinstance(event, Tokens) and event.tokens:
                 assert "\ufffd" not in event.text
@@ -256,7 +266,7 @@ def test_the_turn_after_a_cut_character_goes_on() -> None:
     engine = fake_engine()
     shape = GrammarSpec(kind="regex", text="[\U0001f601-\U0001f64f]{3}")
     first = Message(role="user", content="?")
-    end = finished(turn(engine, [first], shape=shape, max_tokens=2))
+    end = finished(turn(engine, [first], shape=shape, max_tokens=2, land=False))
     assert end.text == "\ufffd"
     again = turn(engine, [first, reply(engine, end), Message(role="user", content="again")], shape=YES_NO)
     assert finished(again).finish == "stop"
@@ -296,7 +306,7 @@ def test_a_random_seed_is_reported_and_repeats_the_reply() -> None:
         (("word " * 3000,), {}, "usage", "context holds 4096"),
         (("a",), {"shape": YES_NO, "stop": ("x",)}, "usage", "free replies"),
         (("a",), {"shape": GrammarSpec(kind="regex", text="(")}, "shape", ""),
-        (("a",), {"shape": GrammarSpec(kind="json_schema", text='{"not": {}}')}, "shape", "$.not"),
+        (("a",), {"shape": GrammarSpec(kind="json_schema", text='{"$ref": "urn:x"}')}, "shape", "$: "),
     ],
 )
 def test_what_cannot_be_started_is_refused_in_one_sentence(
@@ -338,11 +348,68 @@ def test_banning_every_legal_token_ends_with_an_error_and_never_unconstrained() 
     assert end.text in ("", "20")
 
 
+def test_a_landed_reply_says_so_and_from_which_token_on() -> None:
+    landed = 0
+    for seed in range(12):
+        events = ask(fake_engine(), "Where?", shape=NOTES, seed=seed, max_tokens=24, verify=True)
+        end = finished(events)
+        assert end.finish in ("stop", "landed")
+        assert check(NOTES, end.text).fits
+        assert end.verification is not None
+        assert end.verification.equal
+        origins = [token.origin for event in events if isinstance(event, Tokens) for token in event.tokens]
+        first = origins.index("landed") if "landed" in origins else len(origins)
+        assert set(origins[first:]) <= {"landed"}
+        assert end.stats.landed_tokens == len(origins) - first
+        assert end.stats.reply_tokens == len(origins) <= 24
+        landed += end.finish == "landed"
+        assert first == len(origins) or end.finish == "landed"
+    assert landed > 3
+
+
+def test_a_budget_below_the_shortest_reply_is_refused_with_the_number() -> None:
+    (failed,) = ask(fake_engine(), "Where?", shape=RECORD, max_tokens=3)
+    assert isinstance(failed, Failed)
+    assert failed.kind == "usage"
+    needed = int(failed.message.split(" has ")[1].split()[0])
+    assert finished(ask(fake_engine(), "Where?", shape=RECORD, max_tokens=needed)).finish in (
+        "stop",
+        "landed",
+    )
+    assert isinstance(ask(fake_engine(), "Where?", shape=RECORD, max_tokens=needed - 1)[-1], Failed)
+
+
+def test_a_context_too_small_for_the_shape_is_told_as_such() -> None:
+    engine = fake_engine(length=32)
+    (failed,) = ask(engine, "Where? " * 4, shape=RECORD, max_tokens=60)
+    assert isinstance(failed, Failed)
+    assert "The context leaves" in failed.message
+    roomy = fake_engine(length=48)
+    end = finished(ask(roomy, "Where? " * 4, shape=RECORD, max_tokens=1000))
+    assert end.finish in ("stop", "landed")
+    assert check(RECORD, end.text).fits
+
+
 def test_the_constraint_is_compiled_once_and_cloned() -> None:
     engine = fake_engine()
     first, second = engine.constraint(YEAR), engine.constraint(YEAR)
     assert isinstance(first, Constraint)
     assert first is not second
+
+
+def test_the_first_endings_of_a_shape_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    walk = Endings.walk
+
+    def counted(self: Endings, ahead: Lookahead, most: int, way: Any, place: Scan) -> list[int] | None:
+        walked.append(most)
+        return walk(self, ahead, most, way, place)
+
+    monkeypatch.setattr(Endings, "walk", counted)
+    engine = fake_engine()
+    for _ in range(2):
+        assert finished(ask(engine, "Where?", shape=YES_NO)).text in ("yes", "no")
+    assert len(walked) == 1
 
 
 def test_earlier_replies_are_guessed_from_and_change_nothing() -> None:

@@ -39,7 +39,9 @@ def finished(engine: Engine, generate: Generate) -> Finished:
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-@pytest.mark.parametrize("options", [{}, {"max_tokens": 3}, {"speculate": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"max_tokens": 3, "land": False}, {"max_tokens": 13}, {"speculate": False}]
+)
 def test_a_reply_equals_its_replay(shape: GrammarSpec | None, options: dict[str, Any]) -> None:
     end = finished(fake_engine(spread=3), request(shape, verify=True, **options))
     check = end.verification

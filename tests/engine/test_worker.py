@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,18 +11,16 @@ from typing import Any
 import pytest
 from data import vocabulary
 from tiny import write_tiny_model
+from workers import Worker
 
-from engine.events import Event, Failed, Finished, Heartbeat, Hello, Loading, Ready, Started, Tokens
+from engine.events import Failed, Finished, Hello, Loading, Ready, Started, Tokens
 from engine.protocol import (
     PROTOCOL_VERSION,
     Cancel,
-    Command,
     Generate,
     Load,
     Message,
     Sampling,
-    decode_event,
-    encode_command,
 )
 from grammars.spec import GrammarSpec
 
@@ -34,44 +30,6 @@ YES_NO = GrammarSpec(kind="choice", text='["yes", "no"]')
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", vocabulary("qwen2"), layers=2)
-
-
-class Worker:
-    """A worker process and its pipe."""
-
-    def __init__(self, log: Path, folder: Path | None = None) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.worker", "--log", str(log)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=folder,
-        )
-
-    def send(self, *commands: Command) -> None:
-        assert self.process.stdin is not None
-        for command in commands:
-            self.process.stdin.write(encode_command(command))
-        self.process.stdin.flush()
-
-    def send_line(self, line: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + b"\n")
-        self.process.stdin.flush()
-
-    def events(self) -> Iterator[Event]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            event = decode_event(line)
-            if not isinstance(event, Heartbeat):
-                yield event
-
-    def until(self, *kinds: type) -> list[Event]:
-        seen: list[Event] = []
-        for event in self.events():
-            seen.append(event)
-            if isinstance(event, kinds):
-                return seen
-        raise AssertionError(f"the worker ended after {seen}")
 
 
 @pytest.fixture

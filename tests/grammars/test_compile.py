@@ -54,12 +54,17 @@ def test_options_inside_a_schema_cannot_weaken_it(kind):
     grammar = compiled(kind, schema if kind == "json_schema" else f"start: %json {json.dumps(schema)}")
     assert accepts(grammar, LAYOUTS["compact"])
     assert not accepts(grammar, LAYOUTS["spaced"])
-    for weak in (
-        {"x-guidance": {"coerce_one_of": True}, "oneOf": [{}, {"type": "string"}]},
-        {"x-guidance": {"lenient": True}, "not": {}},
-    ):
-        with pytest.raises(ShapeError):
-            compiled("json_schema", weak)
+    inner = {
+        **RECORD,
+        "properties": {
+            **RECORD["properties"],
+            "b": {"const": "\n", "x-guidance": {"json_allowed_escapes": ""}},
+        },
+    }
+    grammar = compiled(kind, inner if kind == "json_schema" else f"start: %json {json.dumps(inner)}")
+    assert accepts(grammar, '{"a":1,"b":"\\n"}')
+    with pytest.raises(ShapeError):
+        compiled("json_schema", {"x-guidance": {"lenient": True}, "not": {}})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The main screen: chats left, transcript and composer in the middle, live panel right.
 
 Lays out widgets and turns keys into calls of the session; what a widget shows is the widget's business. One
-frame at most thirty times a second brings the widgets up to the session's state; nothing else draws.
+frame at most fifteen times a second brings the widgets up to the session's state; nothing else draws.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,42 +9,52 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import TextArea
 
+from app.conversation import left_out
 from app.session import SLOW_STOP_S, RefusedError, Session
 from app.shapes import SavedShape
 from app.store.values import Chat, StoreError
 from app.terminal import one_line
+from app.tui.actions import MessageActions
+from app.tui.chat_desk import ChatDesk
+from app.tui.keymap import remapped
+from app.tui.preferences import Preferences
 from app.tui.screens.help import HelpScreen
-from app.tui.screens.shape_picker import Picked, ShapePicker
-from app.tui.screens.system_prompt import SystemPrompt
+from app.tui.screens.text_dialog import TextDialog
+from app.tui.sending import Sending
+from app.tui.shelf import Shelf
+from app.tui.slash_acts import SlashActs
+from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.chat_list import ChatList
-from app.tui.widgets.composer import Composer
+from app.tui.widgets.columns import Columns
+from app.tui.widgets.command_list import CommandList
+from app.tui.widgets.composer import Composer, Enter
+from app.tui.widgets.find_bar import FindBar
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.shape_bar import ShapeBar
 from app.tui.widgets.status_line import StatusLine
 from app.tui.widgets.transcript import Transcript
-from app.tui.words import engine_trouble, engine_words, fitting, phase_words, progress_words
+from engine.events import Ready
 
-FRAMES_PER_S = 30
 DRAFT_S = 0.5
-SAY_S = 8.0
 
 
-def _quiet(key: str, action: str, name: str, tooltip: str) -> Binding:
-    """Return a binding that only the help and the palette show."""
-    return Binding(key, action, tooltip, id=name, tooltip=tooltip, show=False)
+def _quiet(key: str, action: str, name: str, tooltip: str, *, priority: bool = False) -> Binding:
+    """Return a binding that only the help and the palette show; `priority` takes the key from the text field."""
+    return Binding(key, action, tooltip, id=name, tooltip=tooltip, show=False, priority=priority)
 
 
 class ChatScreen(Screen[None]):
     """A chat and everything around it."""
 
     CSS_PATH = "chat.tcss"
+    AUTO_FOCUS = "Composer"
     BINDINGS: ClassVar[list[BindingType]] = [
         # Those in the footer first, the most needed in front: a narrow footer is cut at its end.
         Binding("ctrl+t", "pick_shape", "Shape", id="shape.pick", tooltip="Pick the shape of the next reply"),
@@ -63,47 +73,112 @@ class ChatScreen(Screen[None]):
             tooltip="Go to the list of chats, where Enter opens one; again hides it",
         ),
         Binding("f3", "toggle_panel", "Figures", id="panel.toggle", tooltip="Show or hide the live figures"),
+        _quiet("ctrl+l", "library", "shape.library", "Find, write, change and test shapes"),
+        _quiet("f10", "guards", "shape.guards", "Change the guards and white space of the shape"),
+        _quiet("f12", "replies", "shape.replies", "Show all replies under the shape as a table"),
         _quiet("ctrl+g", "toggle_shown", "shape.shown", "Show the shape to the model, or hide it"),
+        _quiet(
+            "ctrl+up",
+            "messages",
+            "transcript.focus",
+            "Go to the messages, where keys act on the selected one",
+        ),
+        _quiet("ctrl+k", "search", "chat.search", "Find a text in all chats"),
+        _quiet("ctrl+e", "editor", "chat.editor", "Write the message in your own editor"),
+        _quiet("f11", "attach", "chat.attach", "Send a text file along with the next message"),
+        _quiet("shift+f2", "trash", "chat.trash", "Look at what is in the trash"),
+        _quiet("ctrl+f", "find", "transcript.find", "Find a text in this chat"),
         _quiet("f4", "system_prompt", "chat.system", "Edit the system prompt"),
+        _quiet("f9", "xray", "reply.xray", "Look at the reply token by token, also while it is written"),
+        _quiet(
+            "f6", "app.preferences('models')", "models", "Load another model, or a draft model", priority=True
+        ),
+        _quiet(
+            "f7", "app.preferences('settings')", "settings", "Settings of this chat and of all", priority=True
+        ),
+        _quiet("f8", "app.preferences('keys')", "keys", "Give actions other keys"),
         _quiet("f5", "export", "chat.export", "Write this chat to a JSON file"),
         _quiet("ctrl+r", "restart", "engine.restart", "Load the model again, after a stop or a crash"),
     ]
 
-    def __init__(self, session: Session, shapes: Callable[[], Sequence[SavedShape]]) -> None:
+    def __init__(
+        self, session: Session, shapes: Callable[[], Sequence[SavedShape]], preferences: Preferences
+    ) -> None:
         super().__init__()
         self._session = session
-        self._shapes = shapes
+        self._preferences = preferences
         self._seen = -1
         self._shown_chat: tuple[int, str] | None = None
-        self._listed: Chat | None = None
+        self._listed: tuple[Chat, int] | None = None
         self._draft_timer: Timer | None = None
-        self._say_timer: Timer | None = None
-        self._said = ""
         self._noticed = 0
-        self._width = ""
+        self._counted_by: Ready | None = None
+        self._actions = MessageActions(self.app, session, self.say)
+        self._shelf = Shelf(
+            self.app,
+            session,
+            shapes,
+            say=self.say,
+            suggest=lambda example: self.query_one(Composer).suggest(example),
+            reveal=self.go_to,
+        )
+        self._desk = ChatDesk(
+            self.app,
+            session,
+            say=self.say,
+            reveal=self.go_to,
+            opened=self._opened,
+            replaced=self._show_unsent,
+        )
+        self._sending = Sending(
+            self,
+            session,
+            say=self.say,
+            sent=lambda: self.query_one(Transcript).anchor(),
+            commands=lambda: self._slash.runner(),
+        )
+        self._slash = SlashActs(
+            self.app,
+            session,
+            shapes,
+            desk=self._desk,
+            sending=self._sending,
+            shelf=self._shelf,
+            say=self.say,
+            find=lambda text: self.query_one(FindBar).open(session.path, text),
+        )
 
     def compose(self) -> ComposeResult:
         """Three columns over a status line and the keys."""
         yield Line(id="title")
-        with Horizontal(id="columns"):
+        with Columns(id="columns"):
             yield ChatList(id="chats")
             with Vertical(id="middle"):
                 yield Transcript(id="transcript")
+                yield FindBar(id="find")
+                yield (commands := CommandList(id="commands"))
+                yield AttachmentsLine(
+                    removed=self._sending.remove, undone=self._sending.take_back, id="attachments"
+                )
                 yield ShapeBar(id="shape")
-                yield Composer(id="composer")
+                yield Composer(commands, enter=self._enter, history=self._sending.history, id="composer")
             yield LivePanel(id="panel")
-        yield StatusLine(id="status")
+        yield StatusLine(self._session, id="status")
         yield KeysLine()
 
     def on_mount(self) -> None:
         """Open the first chat and begin to follow the session."""
-        self._fill_composer()
+        self._sending.fill()
         self.query_one(Composer).focus()
-        self.set_interval(1 / FRAMES_PER_S, self._frame)
+        self.set_interval(1 / self._preferences.frames_per_s, self._frame)
 
     def commands(self) -> list[Binding]:
-        """Return the actions offered in the palette and the help."""
-        return [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
+        """Return the actions of this screen, for the palette and the help."""
+        return remapped(self.BINDINGS, self._preferences.keys)
+
+    def message_commands(self) -> list[tuple[str, Binding]]:
+        """Return what can be done now with the selected message, else the last one, for the palette."""
+        return self.query_one(Transcript).commands(self._preferences.keys, self._actions.applies)
 
     # --- drawing
 
@@ -112,7 +187,7 @@ class ChatScreen(Screen[None]):
         if session.revision == self._seen:
             return
         self._seen = session.revision
-        self._take_returned()
+        self._sending.take_returned()
         await self._draw_transcript()
         self._draw_around()
 
@@ -124,6 +199,7 @@ class ChatScreen(Screen[None]):
             await transcript.show(session.path, session.chat.system)
         else:
             await transcript.catch_up(session.path)
+        transcript.leave_out(left_out(session.chat.settings, session.path))
         live = session.live_here
         if live is not None and transcript.live is None:
             await transcript.begin(live)
@@ -132,7 +208,7 @@ class ChatScreen(Screen[None]):
         if session.live is not None and len(session.live.notices) != self._noticed:
             self._noticed = len(session.live.notices)
             if self._noticed and not session.elsewhere:
-                self._say(session.live.notices[-1])
+                self.say(session.live.notices[-1])
 
     def _draw_around(self) -> None:
         session = self._session
@@ -145,63 +221,53 @@ class ChatScreen(Screen[None]):
         if panel.display:
             panel.show(session.engine.ready, session.live, session.elsewhere)
         self._draw_status()
-        if chat != self._listed:  # a query for each frame would be too much
-            self._listed = chat
-            self._try_quietly(lambda: self.query_one(ChatList).show(session.chats(), chat.id))
+        if session.engine.ready is not self._counted_by:
+            self._counted_by = session.engine.ready
+            self._sending.show_attachments()
+        if (chat, session.listing) != self._listed:  # a query for each frame would be too much
+            self._listed = (chat, session.listing)
+            self._list_chats()
+
+    def _list_chats(self) -> None:
+        try:
+            self.query_one(ChatList).show(self._session.chats(), self._session.chat.id)
+        except StoreError as error:
+            self.say(str(error))
 
     def _draw_status(self) -> None:
-        session, status = self._session, self.query_one(StatusLine)
-        engine, width = session.engine, status.content_size.width
-        if self._said:
-            status.message(self._said)
-        elif trouble := engine_trouble(engine, told=session.told_in_path(engine.reason)):
-            status.trouble(trouble)
-        elif session.trouble and not session.told_in_path(session.trouble):
-            status.trouble(session.trouble)
-        elif session.busy and session.live is not None:
-            hint = "(Ctrl+R restarts the engine)" if session.stop_is_slow else "(Escape stops)"
-            hints = [hint] if session.stop_is_slow or not session.live.stopping else []
-            where = [f"in “{session.elsewhere}”"] if session.elsewhere else []
-            long, short = progress_words(session.live), phase_words(session.live).capitalize()
-            status.progress(
-                fitting([(long, *hints, *where), (short, *hints, *where), (short, *hints)], width)
-            )
-        else:
-            words = engine_words(engine, width)
-            show = status.message if engine.ready is not None and engine.ready.notices else status.progress
-            show(words)
+        self.query_one(StatusLine).follow()
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """Show a sentence for some seconds."""
-        self._said = text
-        if self._say_timer is not None:
-            self._say_timer.stop()
-        self._say_timer = self.set_timer(SAY_S, self._unsay)
-        self._draw_status()
-
-    def _unsay(self) -> None:
-        self._said = ""
-        self._draw_status()
+        self.query_one(StatusLine).say(text)
 
     def _try(self, act: Callable[[], object]) -> bool:
         """Do something that may be refused; the reason is shown."""
         try:
             act()
         except (RefusedError, StoreError) as error:
-            self._say(str(error))
+            self.say(str(error))
             return False
-        self._said = ""
+        self.say("")
         return True
 
     # --- composer
 
-    def on_composer_submitted(self, message: Composer.Submitted) -> None:
-        """Send what was written."""
-        if self._try(lambda: self._session.send(message.text)):
-            composer = self.query_one(Composer)
-            composer.drop(message.text)
-            composer.suggest("")
-            self.query_one(Transcript).anchor()
+    async def on_composer_submitted(self, message: Composer.Submitted) -> None:
+        """Send what was written, or do what it asks for."""
+        await self._sending.submit(message.text)
+
+    def on_composer_pasted(self, message: Composer.Pasted) -> None:
+        """Attach a paste that is too long for the field."""
+        self._sending.take_paste(message.text)
+
+    def action_attach(self) -> None:
+        """Name a file to send along."""
+        self._sending.ask_for_file()
+
+    def action_editor(self) -> None:
+        """Write the message in the person's own editor."""
+        self._sending.edit_outside()
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         """Keep unsent text, a moment after the last key."""
@@ -211,22 +277,7 @@ class ChatScreen(Screen[None]):
 
     def keep_draft(self) -> None:
         """Write unsent text to the store now."""
-        self._take_returned()
-        self._try_quietly(lambda: self._session.set_draft(self.query_one(Composer).text))
-
-    def _try_quietly(self, act: Callable[[], object]) -> None:
-        said = self._said
-        if self._try(act):
-            self._said = said
-
-    def _take_returned(self) -> None:
-        """Put a message that was refused back into the field, in front of what was typed since."""
-        if returned := self._session.take_returned():
-            composer = self.query_one(Composer)
-            composer.set_text("\n\n".join(filter(None, (returned, composer.text))))
-
-    def _fill_composer(self) -> None:
-        self.query_one(Composer).set_text(self._session.chat.draft)
+        self._sending.keep_draft()
 
     # --- actions
 
@@ -235,7 +286,7 @@ class ChatScreen(Screen[None]):
         if self._session.stop():
             self.set_timer(SLOW_STOP_S + 0.1, self._draw_status)  # clocks differ a little
         else:
-            self._fold_lists()
+            self._columns.fold()
             self.query_one(Composer).focus()
 
     def action_restart(self) -> None:
@@ -252,16 +303,25 @@ class ChatScreen(Screen[None]):
 
     def action_pick_shape(self) -> None:
         """Choose the shape of the next reply."""
-        self.app.push_screen(ShapePicker(self._shapes(), self._session.chat.shape), self._take_shape)
+        self._shelf.pick()
 
-    def _take_shape(self, picked: Picked | None) -> None:
-        if picked is not None:
-            self._try(lambda: self._session.set_shape(picked.shape))
-            self.query_one(Composer).suggest(picked.example)
+    def action_library(self) -> None:
+        """Open the library of shapes."""
+        self._shelf.library()
+
+    def action_replies(self) -> None:
+        """Show all replies under the next reply's shape."""
+        self._shelf.replies()
+
+    def action_guards(self) -> None:
+        """Change the guards of the next reply's shape."""
+        self._shelf.guards()
 
     def action_system_prompt(self) -> None:
         """Edit the system prompt."""
-        self.app.push_screen(SystemPrompt(self._session.chat.system), self._take_system)
+        self.app.push_screen(
+            TextDialog("System prompt of this chat", self._session.chat.system), self._take_system
+        )
 
     def _take_system(self, text: str | None) -> None:
         if text is not None:
@@ -269,16 +329,48 @@ class ChatScreen(Screen[None]):
 
     def action_export(self) -> None:
         """Write the chat to a file."""
-        try:
-            self._say(f"Written to {self._session.export()}")
-        except RefusedError as error:
-            self._say(str(error))
-        except (StoreError, OSError) as error:
-            self._say(f"The chat could not be written: {error}")
+        self._desk.export(self._desk.keeping.export)
+
+    def action_search(self) -> None:
+        """Find a text in all chats."""
+        self._desk.search()
+
+    def action_trash(self) -> None:
+        """Look at the trash."""
+        self._desk.trash()
+
+    def _enter(self) -> Enter:
+        return self._preferences.settings.interface.enter
 
     def action_help(self) -> None:
         """List the keys."""
-        self.app.push_screen(HelpScreen(self.commands()))
+        self.app.push_screen(HelpScreen(self.commands(), keys=self._preferences.keys, enter=self._enter()))
+
+    # --- messages
+
+    async def on_transcript_asked(self, message: Transcript.Asked) -> None:
+        """Do something with a message."""
+        await self._actions.do(message.what, message.message)
+
+    async def action_xray(self) -> None:
+        """Look at the reply being written, or at the last one, token by token."""
+        await self._actions.xray_latest()
+
+    def action_messages(self) -> None:
+        """Go to the messages."""
+        self.query_one(Transcript).focus()
+
+    def action_find(self) -> None:
+        """Find a text in the open chat."""
+        self.query_one(FindBar).open(self._session.path)
+
+    async def on_find_bar_found(self, message: FindBar.Found) -> None:
+        """Show a message that was found."""
+        await self.query_one(Transcript).reveal(message.message_id)
+
+    def on_find_bar_closed(self) -> None:
+        """Go on with the message that was found last."""
+        self.query_one(Transcript).focus()
 
     def action_page(self, direction: int) -> None:
         """Scroll the transcript by a page."""
@@ -302,61 +394,63 @@ class ChatScreen(Screen[None]):
         if self._try(lambda: self._session.open(message.chat)):
             self._opened()
 
+    def on_chat_list_asked(self, message: ChatList.Asked) -> None:
+        """Do something with a chat of the list."""
+        self.keep_draft()
+        self._desk.do(message.what, message.chat)
+
+    def go_to(self, chat: int, message: int | None) -> None:
+        """Open a chat, at a message if one is given."""
+        self.keep_draft()
+        if message is None:
+            if self._try(lambda: self._session.open(chat)):
+                self._opened()
+        elif self._try(lambda: self._session.open_at(chat, message)):
+            self._opened()
+            self.call_later(self._show_message, message)
+
+    async def _show_message(self, message: int) -> None:
+        await self._draw_transcript()
+        await self.query_one(Transcript).reveal(message)
+        self.query_one(Transcript).focus()
+
     def _opened(self) -> None:
-        self._fill_composer()
-        self._fold_lists()
-        self.query_one(Composer).suggest("")
+        self._show_unsent()
+        self._columns.fold()
         self.query_one(Composer).focus()
+
+    def _show_unsent(self) -> None:
+        self._sending.fill()
+        self.query_one(Composer).suggest("")
 
     def action_toggle_chats(self) -> None:
         """Go to the list of chats, showing it first where need be; hide it when there already."""
         chats = self.query_one(ChatList)
         if chats.display and chats.has_focus:
-            self._set_shown("chats", False)
+            self._columns.hide_side("chats")
             self.query_one(Composer).focus()
         else:
-            self._show_side("chats", "panel")
+            self._columns.show_side("chats")
             chats.focus()
 
     def action_toggle_panel(self) -> None:
         """Show or hide the live panel."""
         if self.query_one(LivePanel).display:
-            self._set_shown("panel", False)
+            self._columns.hide_side("panel")
             self.query_one(Composer).focus()
         else:
-            self._show_side("panel", "chats")
+            self._columns.show_side("panel")
         self._seen = -1  # it was not drawn while it was hidden
+
+    @property
+    def _columns(self) -> Columns:
+        return self.query_one(Columns)
 
     def on_resize(self) -> None:
         """Fit the words to the new width, once the screen has its new class."""
         self.call_later(self._fit)
 
     def _fit(self) -> None:
-        """Let go of what the person showed or hid at another width: it was meant for that one."""
         self._seen = -1
-        width = next((name for _, name in self.app.HORIZONTAL_BREAKPOINTS if self.has_class(name)), "")
-        if width == self._width:
-            return
-        first, self._width = not self._width, width
-        if first:
-            return
-        for name in ("chats", "panel"):
-            self.remove_class(f"-with-{name}", f"-without-{name}")
-        self.query_one(Composer).focus()  # the list may be gone
-
-    def _show_side(self, name: str, other: str) -> None:
-        """Show a side; the other gives way where there is no room for both."""
-        self._set_shown(name, True)
-        if not self.has_class("-wide"):
-            self._set_shown(other, False)
-
-    def _set_shown(self, name: str, show: bool) -> None:
-        self.set_class(show, f"-with-{name}")
-        self.set_class(not show, f"-without-{name}")
-
-    def _fold_lists(self) -> None:
-        """Give the whole width back to the transcript where there is little of it."""
-        if not self.has_class("-wide"):
-            self._set_shown("chats", False)
-            if self.has_class("-narrow"):
-                self._set_shown("panel", False)
+        if self._columns.fit():
+            self.query_one(Composer).focus()  # the list may be gone

@@ -18,13 +18,10 @@ from textual.widgets.option_list import Option
 
 from app.shapes import SavedShape
 from app.terminal import one_line
-from app.tui.pretty import pretty_json
+from app.tui.shape_words import preview, searched
 from app.tui.widgets.plain_fields import PlainInput
 from app.tui.widgets.plain_list import PlainList
-from app.tui.words import KINDS, shown
 from grammars.spec import GrammarSpec
-
-PREVIEW_LIMIT = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +32,20 @@ class Picked:
     example: str = ""
 
 
-class ShapePicker(ModalScreen[Picked | None]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """The person wants the library of shapes instead; `name` is the shape that was highlighted, if any."""
+
+    name: str = ""
+
+
+class ShapePicker(ModalScreen[Picked | Library | None]):
     """Returns the choice, or None when nothing is to change."""
 
     CSS_PATH = "dialog.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", id="picker.cancel"),
+        Binding("ctrl+l", "library", "Library", id="picker.library", priority=True),
         Binding("up", "move(-1)", "Up", id="picker.up", show=False, priority=True),
         Binding("down", "move(1)", "Down", id="picker.down", show=False, priority=True),
         Binding("pageup", "page(-1)", "Look up", id="picker.page_up", show=False, priority=True),
@@ -62,7 +67,11 @@ class ShapePicker(ModalScreen[Picked | None]):
                 yield PlainList()
                 with VerticalScroll(classes="preview", can_focus=False):
                     yield Static(markup=False)
-            yield Static("Enter takes it, Escape changes nothing", markup=False, classes="hint")
+            yield Static(
+                "Enter takes it, Ctrl+L opens the library, Escape changes nothing",
+                markup=False,
+                classes="hint",
+            )
 
     def on_mount(self) -> None:
         """List everything and highlight what is in force."""
@@ -93,7 +102,7 @@ class ShapePicker(ModalScreen[Picked | None]):
     @on(OptionList.OptionHighlighted)
     def _look(self, event: OptionList.OptionHighlighted) -> None:
         if event.option_index < len(self._listed):
-            self._show(_preview(self._listed[event.option_index]))
+            self._show(preview(self._listed[event.option_index]))
 
     def _show(self, content: Content) -> None:
         self.query_one(".preview Static", Static).update(content)
@@ -113,6 +122,12 @@ class ShapePicker(ModalScreen[Picked | None]):
             preview.scroll_page_up(animate=False)
         else:
             preview.scroll_page_down(animate=False)
+
+    def action_library(self) -> None:
+        """Go to the library, to write or change shapes."""
+        place = self.query_one(OptionList).highlighted
+        saved = None if place is None else self._listed[place]
+        self.dismiss(Library(name=saved.name if saved else ""))
 
     def action_cancel(self) -> None:
         """Return nothing."""
@@ -145,13 +160,7 @@ def _name(saved: SavedShape | None) -> str:
 
 
 def _searched(saved: SavedShape | None) -> str:
-    if saved is None:
-        return "none  no shape  free text"
-    preset = saved.preset
-    if preset is None:
-        return saved.name
-    kind = KINDS[preset.spec().kind]
-    return " ".join((saved.name, preset.title, preset.description, kind, *preset.tags)).lower()
+    return "none  no shape  free text" if saved is None else searched(saved)
 
 
 def _option(saved: SavedShape | None, current: bool) -> Option:
@@ -160,23 +169,3 @@ def _option(saved: SavedShape | None, current: bool) -> Option:
         return Option(Content.assemble(mark, ("none", "bold"), ("  free text", "dim")))
     note = "cannot be used" if saved.preset is None else one_line(saved.preset.title)
     return Option(Content.assemble(mark, (one_line(saved.name), "bold"), (f"  {note}", "dim")))
-
-
-def _preview(saved: SavedShape | None) -> Content:
-    if saved is None:
-        return Content("The model writes what it likes.")
-    if saved.preset is None:
-        return Content(shown(f"This shape's file cannot be used: {saved.fault}"))
-    preset, spec = saved.preset, saved.preset.spec()
-    text = spec.text[:PREVIEW_LIMIT] + ("" if len(spec.text) <= PREVIEW_LIMIT else "\n…")
-    if spec.kind in ("json_schema", "choice"):
-        text = "".join(part for _, part in pretty_json(text, 36))
-    return Content.assemble(
-        (KINDS[spec.kind], "bold"),
-        f"\n{shown(preset.description)}\n",
-        (
-            f"For example: {shown(preset.example_prompt)}\n\n" if preset.example_prompt else "\n",
-            "dim",
-        ),
-        shown(text),
-    )

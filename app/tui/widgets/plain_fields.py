@@ -1,17 +1,62 @@
-"""Text fields that are safe to paste into.
+"""Text fields that are safe to paste into and take keys in their order.
 
 What is pasted is cleaned at this border, because these fields write their characters to the terminal as they
-are. Many terminals, tmux among them, send the line breaks of a paste as carriage returns.
+are. Many terminals, tmux among them, send the line breaks of a paste as carriage returns. Textual writes a typed
+character at once and runs a key such as Backspace only when the screen has seen it, behind characters that came after
+it; here such keys run at once, too.
 """
 
+from functools import cache
+
 from textual import events
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from app.terminal import one_line, printable
 
+_JOINERS = ("\u200c", "\u200d")
+"""Characters that Textual leaves out when they are typed; Persian and many emoji are written with them."""
+
+
+@cache
+def _editing_keys(base: type[Widget], field: type[Widget]) -> dict[str, str]:
+    """Return the actions of Textual's own field by key, without the keys that our field uses otherwise."""
+    actions: dict[str, str] = {}
+    for kind in reversed(field.__mro__):
+        if kind is base or not issubclass(base, kind):
+            for binding in vars(kind).get("BINDINGS", ()):
+                for key in binding.key.split(","):
+                    actions.pop(key.strip(), None)
+                    if kind is base:
+                        actions[key.strip()] = binding.action
+    return actions
+
+
+async def _runs_at_once(field: Widget, base: type[Widget], event: events.Key) -> bool:
+    """Run the action of an editing key now; False for any other key."""
+    action = _editing_keys(base, type(field)).get(event.key)
+    # An action that does not apply, such as copying without a selection, leaves the key to the screen.
+    if action is None or not await field.app.run_action(action, field):
+        return False
+    event.stop()
+    event.prevent_default()
+    return True
+
 
 class PlainArea(TextArea):
     """A text area without control characters."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.character in _JOINERS:
+            self._replace_via_keyboard(event.character, *self.selection)
+            event.stop()
+            event.prevent_default()
+        elif not await _runs_at_once(self, TextArea, event):
+            await super()._on_key(event)
+
+    def on_mount(self) -> None:
+        """Keep the cursor still where nothing is to move."""
+        self.cursor_blink = self.app.animation_level != "none"
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -26,6 +71,18 @@ class PlainArea(TextArea):
 
 class PlainInput(Input):
     """A one-line field without control characters."""
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.character in _JOINERS:
+            self.replace(event.character, *self.selection)
+            event.stop()
+            event.prevent_default()
+        elif not await _runs_at_once(self, Input, event):
+            await super()._on_key(event)
+
+    def on_mount(self) -> None:
+        """Keep the cursor still where nothing is to move."""
+        self.cursor_blink = self.app.animation_level != "none"
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -1,10 +1,12 @@
-"""The constraint bar: one line with the shape of the next reply and whether the model is told of it.
+"""The constraint bar: one line with the shape of the next reply, its guards where they are not the usual ones, and
+whether the model is told of it.
 
 Knows nothing of the store; the screen calls `show`.
 """
 
 from textual.content import Content
 
+from app.tui.shape_words import guards_words
 from app.tui.widgets.line import Line
 from app.tui.words import KINDS, shape_name
 from grammars.spec import GrammarSpec
@@ -23,7 +25,9 @@ class ShapeBar(Line):
         else:
             name = (shape_name(shape), "bold $accent" if on else "dim strike")
             state = "shown to the model" if told else "hidden from the model"
-            note = f"  {KINDS[shape.kind]}, {state}" if on else "  switched off, the reply is free text"
+            guards = guards_words(shape.guards)
+            kind = f"{KINDS[shape.kind]}, {guards}" if guards else KINDS[shape.kind]
+            note = f"  {kind}, {state}" if on else "  switched off, the reply is free text"
             parts = [("Shape  ", "dim"), name, (note, "dim")]
         if system:
             parts.insert(2, ("  + system prompt", "bold"))

@@ -1,19 +1,25 @@
 """The messages of a chat, oldest above. Mounts the last ones and adds older ones when the top is reached.
 
-Knows nothing of the store or the engine; the screen hands it messages. Invariant: at most one reply is being
-written, and it is the last widget.
+Knows nothing of the store or the engine; the screen hands it messages. With the focus here one message is selected,
+and keys ask for something to be done with it: `Asked` says what. Invariant: at most one reply is being written, and it
+is the last widget.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.conversation import left_out_words
 from app.live import LiveReply
 from app.store.values import StoredMessage
 from app.terminal import one_line
+from app.tui.keymap import Keys, remapped
 from app.tui.widgets.message_view import LiveView, MessageView
 
 PAGE = 30
@@ -32,77 +38,233 @@ _WELCOME = Content.assemble(
 )
 
 
+def _asks(key: str, what: str, name: str, tooltip: str) -> Binding:
+    return Binding(key, f"ask('{what}')", name, id=f"message.{what}", tooltip=tooltip)
+
+
 class Transcript(VerticalScroll):
     """A scrolling list of messages that follows its end until the person scrolls away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "select(-1)", "Up", id="message.up", tooltip="The message above", show=False),
+        Binding("down", "select(1)", "Down", id="message.down", tooltip="The message below", show=False),
+        _asks("e", "edit", "Edit", "Edit your message and send it again, beside the old one"),
+        _asks("r", "again", "Again", "Ask for another reply to the same message"),
+        _asks("R", "same", "Same", "Ask again with the same seed and settings"),
+        _asks("c", "continue", "Go on", "Go on with a reply that was cut"),
+        _asks("b", "branch", "Branch", "Begin a branch here: what is sent next follows this message"),
+        _asks("left_square_bracket", "previous", "Before", "Show the message's sibling before it"),
+        _asks("right_square_bracket", "next", "Next", "Show the message's next sibling"),
+        _asks("d,delete", "trash", "Trash", "Put the message and what follows it into the trash"),
+        _asks("u", "undo", "Undo", "Take what was last put into the trash out of it"),
+        _asks("x", "xray", "X-ray", "Look at the reply token by token"),
+        _asks("y", "copy", "Copy", "Copy the message"),
+        _asks("j", "copy_json", "Copy JSON", "Copy the reply as JSON, set out over lines"),
+        _asks("k", "copy_code", "Copy code", "Copy the last block of code of the message"),
+        _asks("s", "shape", "Shape", "Pour the next reply into this reply's shape"),
+        Binding("t", "fold", "Fold", id="message.fold", tooltip="Fold a JSON reply, and unfold it"),
+        Binding(
+            "o",
+            "reasoning",
+            "Thoughts",
+            id="message.reasoning",
+            tooltip="Show or hide what the model thought",
+        ),
+        Binding("enter", "open", "Open", id="message.open", tooltip="Open a JSON reply as a tree"),
+    ]
+
+    class Asked(Message):
+        """The person wants something done with a message; `what` is the last part of the binding's id."""
+
+        def __init__(self, what: str, message: StoredMessage) -> None:
+            super().__init__()
+            self.what = what
+            self.message = message
 
     def __init__(self, **options: str) -> None:
         super().__init__(**options)
         self._older: list[StoredMessage] = []
-        self._ids: list[int] = []
+        self._messages: list[StoredMessage] = []
         self._system = ""
         self._growing = False
         self._live: LiveView | None = None
+        self._selected: int | None = None
+        self._left_out: tuple[int | None, int] = (None, 0)
 
     @property
     def live(self) -> LiveView | None:
         """The reply being written, if it is shown here."""
         return self._live
 
+    @property
+    def selected(self) -> StoredMessage | None:
+        """The message that keys act on: the one that was selected, else the last one."""
+        for message in self._messages:
+            if message.id == self._selected:
+                return message
+        return self._messages[-1] if self._messages else None
+
     async def show(self, messages: Sequence[StoredMessage], system: str = "") -> None:
         """Replace everything by a chat's messages."""
         self._live = None
-        self._ids = [message.id for message in messages]
+        self._messages = list(messages)
+        self._selected = None
         self._system = system
         self._older = list(messages[:-PAGE])
         await self.remove_children()
-        views: list[Widget] = [MessageView(message) for message in messages[-PAGE:]]
+        views: list[Widget] = [self._view(message) for message in messages[-PAGE:]]
         if not views:
             views = [Static(_WELCOME, markup=False, classes="welcome")]
         await self.mount_all([*self._top(), *views])
         self.anchor()
+        self._mark()
 
     async def catch_up(self, messages: Sequence[StoredMessage]) -> None:
         """Append the messages that are new; the first takes the place of a reply that was being written.
 
-        Messages that are gone, because the engine refused them, are shown no more.
+        Messages that are gone or have become others are shown no more.
         """
-        count = len(self._ids)
-        if [message.id for message in messages[:count]] != self._ids:
+        known = len(self._messages)
+        if list(messages[:known]) != self._messages:
+            same = [message.id for message in messages] == [message.id for message in self._messages]
+            selected = self._selected
             await self.show(messages, self._system)
-        for message in messages[len(self._ids) :]:
-            self._ids.append(message.id)
+            if same or selected in [message.id for message in messages]:
+                self.select(selected)
+            return
+        for message in messages[known:]:
+            self._messages.append(message)
             if message.reply is not None and self._live is not None:
                 await self._end(message)
             else:
                 await self.query(".welcome").remove()
-                await self.mount(MessageView(message))
+                await self.mount(self._view(message))
+            self._mark()
 
     async def begin(self, live: LiveReply) -> None:
         """Append the reply that is being written."""
         self._live = LiveView(live)
+        await self.query(".welcome").remove()
         await self.mount(self._live)
         self._live.follow()
+
+    def commands(
+        self, keys: Keys, applies: Callable[[str, StoredMessage | None], bool]
+    ) -> list[tuple[str, Binding]]:
+        """Return what can be asked for now with the selected message, else the last one."""
+        asks = [binding for binding in remapped(self.BINDINGS, keys) if binding.action.startswith("ask(")]
+        wishes = [(binding.action.removeprefix("ask('").removesuffix("')"), binding) for binding in asks]
+        return [(what, binding) for what, binding in wishes if applies(what, self.selected)]
+
+    def select(self, message_id: int | None) -> None:
+        """Select a message."""
+        self._selected = message_id
+        self._mark()
+
+    def leave_out(self, count: int) -> None:
+        """Say above the first message that the model reads that so many before it are not read; 0 says nothing."""
+        first = self._messages[count].id if 0 < count < len(self._messages) else None
+        if (first, count) != self._left_out:
+            self._left_out = (first, count)
+            for view in self.query(MessageView):
+                view.put_above(self._above(view.message))
+
+    def _above(self, message: StoredMessage) -> str:
+        first, count = self._left_out
+        return left_out_words(count) if message.id == first else ""
+
+    async def reveal(self, message_id: int) -> None:
+        """Select a message and scroll to it; older ones are mounted until it is there."""
+        while self._older and message_id in [message.id for message in self._older]:
+            await self._grow()
+        self.select(message_id)
+        if view := self.view(message_id):
+            self.call_after_refresh(view.scroll_visible, animate=False, top=True)
+
+    def view(self, message_id: int) -> MessageView | None:
+        """Return the widget of a message, if it is mounted."""
+        return next((view for view in self.query(MessageView) if view.message.id == message_id), None)
+
+    def action_select(self, step: int) -> None:
+        """Select the message above (-1) or below (1)."""
+        views = list(self.query(MessageView))
+        current = self.selected
+        if not views or current is None:
+            return
+        places = [place for place, view in enumerate(views) if view.message.id == current.id]
+        # Without a selection the last message is meant, and going up begins there.
+        place = (places[0] if places else len(views) - 1) + (step if self._selected is not None else 0)
+        view = views[min(max(place, 0), len(views) - 1)]
+        self.select(view.message.id)
+        view.scroll_visible(animate=False)
+        if place <= 0 and self._older:
+            self._fetch()
+
+    def action_ask(self, what: str) -> None:
+        """Post what is to be done with the selected message."""
+        if (message := self.selected) is not None:
+            self.post_message(self.Asked(what, message))
+
+    def action_open(self) -> None:
+        """Ask for a JSON reply as a tree."""
+        self.action_ask("open")
+
+    def action_fold(self) -> None:
+        """Fold the selected reply."""
+        if (view := self._selected_view()) is not None:
+            view.fold()
+
+    def action_reasoning(self) -> None:
+        """Show or hide what the model thought before the selected reply."""
+        if (view := self._selected_view()) is not None:
+            view.toggle_reasoning()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        """Show which message keys act on, or take the mark away when keys go elsewhere."""
+        super().watch_has_focus(has_focus)
+        if has_focus and self._selected is None and (message := self.selected) is not None:
+            self._selected = message.id
+        self._mark()
+
+    def _selected_view(self) -> MessageView | None:
+        message = self.selected
+        return None if message is None else self.view(message.id)
+
+    def _mark(self) -> None:
+        for view in self.query(MessageView):
+            selected = self.has_focus and view.message.id == self._selected
+            if selected != view.has_class("-selected"):
+                view.mark(selected)
+
+    def _view(self, message: StoredMessage) -> MessageView:
+        view = MessageView(message, self.scrollable_content_region.width - 2)
+        view.put_above(self._above(message))
+        return view
 
     async def _end(self, message: StoredMessage) -> None:
         view, self._live = self._live, None
         with self.app.batch_update():
-            await self.mount(MessageView(message), after=view)
+            await self.mount(self._view(message), after=view)
             await view.remove()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Fetch older messages when the top is reached."""
         super().watch_scroll_y(old_value, new_value)
-        if new_value <= 0 < old_value and self._older and not self._growing:
-            self._growing = True
+        if new_value <= 0 < old_value and self._older:
+            self._fetch()
+
+    def _fetch(self) -> None:
+        if not self._growing:
             self.run_worker(self._grow(), group="transcript", exit_on_error=True)
 
     async def _grow(self) -> None:
+        self._growing = True
         try:
             page, self._older = self._older[-PAGE:], self._older[:-PAGE]
             before = self.max_scroll_y
             with self.app.batch_update():
                 await self.query(".top").remove()
-                await self.mount_all([*self._top(), *(MessageView(message) for message in page)], before=0)
+                await self.mount_all([*self._top(), *map(self._view, page)], before=0)
             # What was at the top stays where it was; known once the new messages are laid out.
             self.call_after_refresh(lambda: self.scroll_to(y=self.max_scroll_y - before, animate=False))
         finally:

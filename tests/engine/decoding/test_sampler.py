@@ -10,6 +10,7 @@ import pytest
 from engine.decoding.bias import BannedTokens, LogitBias
 from engine.decoding.sampler import Sampler, uniform
 from engine.errors import AllTokensMasked, BrokenLogits, SharedProcessor
+from engine.llama.samplers import SamplerChain
 from engine.protocol import Sampling
 
 VOCAB = 5000
@@ -136,6 +137,36 @@ def test_uniform_numbers_are_uniform_in_seed_and_in_position() -> None:
         assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.03
     assert by_position.min() >= 0
     assert by_position.max() < 1
+
+
+@pytest.mark.parametrize(
+    ("typical_p", "top_n_sigma"), [(0.5, 0.0), (0.2, 0.0), (1.0, 1.0), (1.0, 2.5), (0.6, 2.0)]
+)
+@pytest.mark.parametrize("scale", [0.5, 3.0, 40.0])
+def test_typical_p_and_top_n_sigma_keep_what_llama_cpp_keeps(
+    typical_p: float, top_n_sigma: float, scale: float
+) -> None:
+    """llama.cpp stumbles over candidates without weight, so the oracle is not shown them."""
+    logits = (row(9) / 4 * scale).astype(np.float32)
+    chain = SamplerChain(
+        top_k=0, top_p=0.9, min_p=0.01, temperature=0.7, typical_p=typical_p, top_n_sigma=top_n_sigma
+    )
+    left = llama_candidates(logits, llama_cpp.llama_sampler_init_top_n_sigma(top_n_sigma))
+    left = llama_candidates(left[1], llama_cpp.llama_sampler_init_top_k(1000))
+    likely = left[1] > max(-1e30, float(left[1].max()) - 80)
+    ids = np.array(left[0])[likely]
+    kept, narrowed = llama_candidates(
+        logits[ids],
+        *([llama_cpp.llama_sampler_init_typical(typical_p, 1)] if typical_p < 1 else []),
+        llama_cpp.llama_sampler_init_top_p(0.9, 1),
+        llama_cpp.llama_sampler_init_min_p(0.01, 1),
+        llama_cpp.llama_sampler_init_temp(0.7),
+    )
+    for _ in range(2):  # what was asked before leaves nothing behind
+        found, values = chain.narrow(np.arange(VOCAB), logits)
+        assert sorted(found.tolist()) == sorted(ids[kept].tolist())
+        assert np.array_equal(values, np.sort(values)[::-1])
+        assert np.array_equal(np.sort(values), np.sort(narrowed))
 
 
 def test_a_draw_depends_on_seed_and_position_only() -> None:

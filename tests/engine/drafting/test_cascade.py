@@ -348,3 +348,70 @@ def test_an_empty_cascade_says_nothing() -> None:
 def test_names_must_differ() -> None:
     with pytest.raises(ValueError, match="differ"):
         Cascade([Scripted("a", silent), Scripted("a", silent)])
+
+
+def rounds(cascade: Cascade, count: int, *, submitted: int, accepted: int) -> None:
+    """Walk over one guess and have it verified, or not submitted at all, again and again."""
+    for _ in range(count):
+        draft(cascade, 1)
+        if submitted:
+            cascade.feedback(submitted, accepted)
+
+
+def test_no_rows_are_read_for_a_source_whose_guesses_nobody_takes_and_it_is_probed_again() -> None:
+    source = Scripted("a", always(1, 0.4), wants_topk=True)
+    cascade = Cascade([source])
+    rounds(cascade, 9, submitted=0, accepted=0)
+    assert not cascade.wants_topk
+    assert cascade.statistics()["a"]["mutes"] == 1
+    asked = len(source.paths)
+    rounds(cascade, 7, submitted=0, accepted=0)
+    assert cascade.wants_topk and len(source.paths) == asked + 1
+
+
+def test_a_source_whose_guesses_are_taken_keeps_its_rows() -> None:
+    cascade = Cascade([Scripted("a", always(1, 0.9), wants_topk=True)])
+    rounds(cascade, 40, submitted=1, accepted=1)
+    assert cascade.wants_topk
+
+
+def test_a_source_that_needs_no_rows_is_asked_however_long_nothing_of_it_was_taken() -> None:
+    source = Scripted("a", always(1, 0.4))
+    rounds(Cascade([source]), 40, submitted=0, accepted=0)
+    assert len(source.paths) == 40
+
+
+class Spending(Scripted):
+    """A source with forwards of its own, `price` seconds a guess."""
+
+    def __init__(self, name: str, says: Callable[[int], tuple[int, float] | None], price: float) -> None:
+        super().__init__(name, lambda at: self._spend(says(at)))
+        self.seconds = 100.0
+        self._price = price
+
+    def _spend(self, guess: tuple[int, float] | None) -> tuple[int, float] | None:
+        self.seconds += self._price
+        return guess
+
+
+def test_a_source_must_save_what_its_own_forwards_take() -> None:
+    cheap, dear = (
+        Cascade([Spending("a", always(1, 0.9), price)], plain_s=lambda: 1.0) for price in (0.1, 0.8)
+    )
+    for cascade in (cheap, dear):
+        rounds(cascade, 30, submitted=1, accepted=1)
+    assert cheap.statistics()["a"]["mutes"] == 0
+    assert dear.statistics()["a"]["mutes"] > 0
+
+
+def test_forwards_for_guesses_that_nobody_takes_are_charged_too() -> None:
+    cascade = Cascade([Spending("a", always(1, 0.9), 0.5)], plain_s=lambda: 1.0)
+    rounds(cascade, 40, submitted=0, accepted=0)
+    assert cascade.statistics()["a"]["mutes"] > 0
+
+
+def test_a_dear_source_is_not_asked_where_even_a_sure_guess_would_not_save_its_price() -> None:
+    source = Spending("a", always(1, 0.7), 0.3)
+    assert len(draft(Cascade([source], plain_s=lambda: 1.0), 16)) == 1
+    free = Scripted("b", always(1, 0.7))
+    assert len(draft(Cascade([free], plain_s=lambda: 1.0), 16)) > 4

@@ -246,3 +246,27 @@ def test_statistics_say_why_a_round_was_not_drafted() -> None:
         "declined_not_worth_it": 1,
         "declined_muted": 1,
     }
+
+
+def test_a_guess_below_the_least_probability_never_pays_whatever_stands_behind_it() -> None:
+    gate = Gate(CostModel(fixed=0.006, row=0.005, logit_row=0.0015, learning=False))
+    least = gate.least(1, 16)
+    assert 0.4 < least < 0.7
+    for p in (least - 0.01, least + 0.05):
+        sure = [Draft(7, p, certain=False)] + [Draft(7, 1.0, certain=False)] * 15
+        best = max(gate.choose(sure[: size + 1], 1) for size in range(16))
+        assert (best > 0) == (p > least)
+
+
+def test_where_rows_cost_nothing_nearly_every_guess_may_pay() -> None:
+    gate = Gate(CostModel(fixed=1, row=0.001, logit_row=0.001, learning=False))
+    assert gate.least(1, 16) < 0.05
+
+
+def test_recorded_forwards_bring_the_proportions_of_their_machine() -> None:
+    recorded = [(1, 1, 0.0126), (2, 2, 0.021), (8, 8, 0.06), (16, 16, 0.113), (8, 1, 0.049), (16, 1, 0.09)]
+    model = CostModel.from_points(recorded, learning=False)
+    for rows, logit_rows, seconds in recorded:
+        assert model.seconds(rows, logit_rows) == pytest.approx(seconds, rel=0.02)
+    assert 0.053 < model.seconds(8, 4) < 0.055  # between one row of logits and eight
+    assert model.seconds(12, 12) == pytest.approx(0.0865, rel=0.03)

@@ -74,8 +74,8 @@ SOURCES: dict[str, Callable[[Sequence[int]], DraftSource]] = {
 SPREADS = (6.0, 1.0)
 
 
-def assert_equal(shape: str, source: str, temperature: float, seed: int) -> None:
-    sampling = Sampling(temperature=temperature)
+def assert_equal(shape: str, source: str, temperature: float, seed: int, **more: float) -> None:
+    sampling = Sampling(temperature=temperature, **more)
     for spread in SPREADS:
         expected = run_naive(SHAPES[shape], sampling, seed, spread=spread)
         made = SOURCES[source](expected[0])
@@ -89,6 +89,16 @@ def assert_equal(shape: str, source: str, temperature: float, seed: int) -> None
 def test_every_source_gives_the_naive_stream(shape: str, source: str) -> None:
     for seed, temperature in enumerate((0.0, 0.8)):
         assert_equal(shape, source, temperature, seed)
+
+
+@pytest.mark.parametrize(
+    "more", [{"typical_p": 0.6}, {"top_n_sigma": 1.5}, {"typical_p": 0.4, "top_n_sigma": 2.0}]
+)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_samplers_that_look_at_all_candidates_give_the_naive_stream(
+    shape: str, more: dict[str, float]
+) -> None:
+    assert_equal(shape, "everything", 0.9, 3, **more)
 
 
 @pytest.mark.proof

@@ -1,0 +1,55 @@
+"""Pastes from the terminal, whole and quickly, whatever they hold.
+
+Textual's parser reads a bracketed paste character by character and takes an escape character in it for the end of what
+came before, so that the beginning of such a paste is lost (textual/_xterm_parser.py, 8.2). Here a paste is cut out
+before that parser sees it. Invariant: everything else goes through unchanged; a paste whose opening is itself cut in
+two by a read is left to Textual.
+"""
+
+from collections.abc import Generator, Iterable
+
+from textual import events
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.drivers import linux_driver
+from textual.message import Message
+
+
+class PasteParser(XTermParser):
+    """Textual's parser with pastes taken out in front of it."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._paste: list[str] | None = None
+        self._tail = ""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        """Yield the events of what was read; an empty text is the end."""
+        if not data:
+            yield from super().feed(data)
+            return
+        while data:
+            if self._paste is None:
+                before, start, data = data.partition(BRACKETED_PASTE_START)
+                if before:
+                    yield from super().feed(before)
+                if start:
+                    self._paste, self._tail = [], ""
+            else:
+                data = yield from self._collect(self._paste, data)
+
+    def _collect(self, paste: list[str], data: str) -> Generator[Message, None, str]:
+        """Take the paste's part of what was read and return the rest; the end may come in two reads."""
+        text, end, rest = (self._tail + data).partition(BRACKETED_PASTE_END)
+        if not end:
+            keep = len(BRACKETED_PASTE_END) - 1
+            paste.append(text[:-keep])
+            self._tail = text[-keep:]
+            return ""
+        self._paste = None
+        yield events.Paste("".join([*paste, text]).replace("\0", ""))
+        return rest
+
+
+def install() -> None:
+    """Let Textual's driver for terminals read with this parser."""
+    linux_driver.XTermParser = PasteParser

@@ -1,0 +1,116 @@
+"""Asks for a path, shows how it may go on, and tries to do something with the file.
+
+Knows no chats: what is to be done is a function, and what it refuses is said here.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.session import RefusedError
+from app.store.values import StoreError
+from app.terminal import one_line
+from app.text_files import TextFileError, completions
+from app.tui.widgets.line import Line
+from app.tui.widgets.plain_fields import PlainInput
+from app.tui.widgets.plain_list import PlainList
+
+
+class PathDialog(ModalScreen[bool]):
+    """Returns True when `attempt` has taken a path, False when nothing is to be done."""
+
+    CSS_PATH = "chats.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="path.cancel"),
+        Binding("tab", "complete", "Complete", id="path.complete", priority=True),
+        Binding("up", "move(-1)", "Up", id="path.up", show=False, priority=True),
+        Binding("down", "move(1)", "Down", id="path.down", show=False, priority=True),
+    ]
+
+    def __init__(self, heading: str, attempt: Callable[[str], object]) -> None:
+        super().__init__()
+        self._heading = heading
+        self._attempt = attempt
+        self._listed: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """The field, how it may go on, what is wrong, the ways out."""
+        with Vertical(classes="dialog"):
+            yield Static(self._heading, markup=False, classes="heading")
+            yield PlainInput(placeholder="Path of a file", compact=True)
+            yield PlainList()
+            yield Line(classes="state")
+            yield Static(
+                "Tab takes the highlighted name, Enter the file, Escape changes nothing",
+                markup=False,
+                classes="hint",
+            )
+
+    def on_mount(self) -> None:
+        """Begin in the current folder."""
+        self.query_one(OptionList).can_focus = False
+        self.query_one(Input).focus()
+        self._list("")
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        self._list(event.value)
+        self.query_one(Line).put("")
+
+    def _list(self, path: str) -> None:
+        self._listed = completions(path)
+        options = self.query_one(OptionList)
+        options.set_options([Option(Content(one_line(_last(name)))) for name in self._listed])
+        options.highlighted = 0 if self._listed else None
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        self._take(event.value)
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        self._go(self._listed[event.option_index])
+
+    def _take(self, path: str) -> None:
+        try:
+            self._attempt(path)
+        except (RefusedError, StoreError, TextFileError) as error:
+            self.query_one(Line).put(one_line(str(error)))
+        else:
+            self.dismiss(True)
+
+    def _go(self, path: str) -> None:
+        field = self.query_one(Input)
+        field.value = path
+        field.cursor_position = len(path)
+
+    def action_complete(self) -> None:
+        """Put the highlighted name into the field."""
+        place = self.query_one(OptionList).highlighted
+        if place is not None:
+            self._go(self._listed[place])
+
+    def action_move(self, step: int) -> None:
+        """Move in the list while the field keeps the focus."""
+        options = self.query_one(OptionList)
+        if step < 0:
+            options.action_cursor_up()
+        else:
+            options.action_cursor_down()
+
+    def action_cancel(self) -> None:
+        """Do nothing."""
+        self.dismiss(False)
+
+
+def _last(path: str) -> str:
+    """Return the last name of a path, a folder's slash included."""
+    return path[path.rstrip("/").rfind("/") + 1 :]

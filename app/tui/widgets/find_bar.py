@@ -1,0 +1,91 @@
+"""Finding a text in the open chat: a field, how many messages hold it, and which of them is shown.
+
+Knows the messages it is handed, not where they are shown; posts `Found` with the one to show.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input
+
+from app.store.values import StoredMessage
+from app.terminal import one_line
+from app.tui.widgets.line import Line
+from app.tui.widgets.plain_fields import PlainInput
+
+
+class FindBar(Horizontal):
+    """Hidden until it is opened; Enter goes on to the message above, Escape closes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close", id="find.close"),
+        Binding("up,enter", "step(-1)", "Above", id="find.above", priority=True),
+        Binding("down", "step(1)", "Below", id="find.below", priority=True),
+    ]
+
+    class Found(Message):
+        """This message is to be shown."""
+
+        def __init__(self, message_id: int) -> None:
+            super().__init__()
+            self.message_id = message_id
+
+    class Closed(Message):
+        """The bar was closed."""
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(**options)
+        self._messages: Sequence[StoredMessage] = ()
+        self._hits: list[int] = []
+        self._place = 0
+
+    def compose(self) -> ComposeResult:
+        """The field and the count."""
+        yield PlainInput(placeholder="Find in this chat", compact=True)
+        yield Line(classes="count")
+
+    def open(self, messages: Sequence[StoredMessage], text: str = "") -> None:
+        """Show the bar over a chat's messages, with a text to find or the last one."""
+        self._messages = messages
+        self.display = True
+        field = self.query_one(Input)
+        if text:
+            field.value = one_line(text)
+        field.focus()
+        self._find(field.value)
+
+    def action_close(self) -> None:
+        """Hide the bar."""
+        self.display = False
+        self.post_message(self.Closed())
+
+    def action_step(self, step: int) -> None:
+        """Go to the next message that holds the text, above (-1) or below (1)."""
+        if self._hits:
+            self._place = (self._place + step) % len(self._hits)
+            self._show()
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._find(event.value)
+
+    def _find(self, text: str) -> None:
+        needle = text.casefold()
+        self._hits = [
+            message.id for message in self._messages if needle and needle in message.content.casefold()
+        ]
+        self._place = len(self._hits) - 1
+        self._show()
+
+    def _show(self) -> None:
+        if not self._hits:
+            self.query_one(".count", Line).put("not found" if self.query_one(Input).value else "")
+            return
+        self.query_one(".count", Line).put(f"{self._place + 1} of {len(self._hits)}")
+        self.post_message(self.Found(self._hits[self._place]))

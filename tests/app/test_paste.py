@@ -1,0 +1,48 @@
+"""Pastes from the terminal arrive whole, whatever is in them and however they are cut."""
+
+import pytest
+from textual.drivers import linux_driver
+from textual.events import Key, Paste
+
+from app.tui.paste import PasteParser, install
+
+START, END = "\x1b[200~", "\x1b[201~"
+
+
+def events(*chunks: str) -> list[str]:
+    parser = PasteParser()
+    found = [event for chunk in chunks for event in parser.feed(chunk)]
+    return [
+        f"paste {event.text}" if isinstance(event, Paste) else event.key
+        for event in found
+        if isinstance(event, Key | Paste)
+    ]
+
+
+def test_escape_characters_in_a_paste_lose_nothing() -> None:
+    assert events(f"a{START}one\x1b[31mtwo\x1bthree{END}b") == ["a", "paste one\x1b[31mtwo\x1bthree", "b"]
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_a_paste_may_be_cut_anywhere_behind_its_opening(size: int) -> None:
+    data = f"one\x1b[20two{END}x{START}again{END}"
+    head, rest = data[:14], data[14:]
+    chunks = [START + head[:size], *(head[i : i + size] for i in range(size, len(head), size)), rest]
+    assert events(*chunks) == ["paste one\x1b[20two", "x", "paste again"]
+
+
+def test_keys_go_through_as_before() -> None:
+    assert events("x\x1b[A", "\r") == ["x", "up", "enter"]
+    assert events(f"{START}{END}") == ["paste "]
+
+
+def test_a_long_paste_is_one_event() -> None:
+    text = "0123456789" * 100_000
+    chunks = [text[i : i + 4096] for i in range(0, len(text), 4096)]
+    assert events(START, *chunks, END) == [f"paste {text}"]
+
+
+def test_the_terminal_is_read_with_this_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux_driver, "XTermParser", linux_driver.XTermParser)
+    install()
+    assert linux_driver.XTermParser is PasteParser
