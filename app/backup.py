@@ -168,7 +168,7 @@ def _checked(store: Path, file: Path) -> int:
             connection.execute("INSERT INTO message_index (message_index) VALUES ('integrity-check')")
             [chats] = connection.execute("SELECT count(*) FROM chats").fetchone()
             connection.execute("PRAGMA journal_mode=DELETE")  # one file, without a log beside it
-    except sqlite3.Error as error:
+    except files.SQLITE_ERRORS as error:
         raise StoreError(f"{file} is no backup of Stampo, or it is damaged: {error}.") from error
     return chats
 

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -145,9 +145,9 @@ def validator(text: str) -> Any:
 
 
 def _multiple_of(_: Any, multiple: Any, value: Any, __: Any) -> Iterator[ValidationError]:
-    """As `jsonschema` does, but in decimals: for its floats 74.54 is no multiple of 0.01."""
+    """As `jsonschema` does, but exactly: for its floats 74.54 is no multiple of 0.01."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if number and Decimal(repr(value)) % Decimal(repr(multiple)) != 0:
+    if number and Fraction(repr(value)) % Fraction(repr(multiple)) != 0:
         yield ValidationError(f"{value!r} is no multiple of {multiple!r}")
 
 

@@ -44,7 +44,7 @@ def mend(path: Path) -> str:
         fresh = Path(folder) / "fresh"
         try:
             salvaged = _recover(copy, fresh)
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *files.SQLITE_ERRORS) as error:
             raise StoreError(f"{path} is damaged and cannot be mended: {error}.") from error
         aside = files.replace_store(path, fresh, "damaged")
         marker.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def _is_sound(copy: Path, path: Path) -> bool:
         with closing(sqlite3.connect(copy)) as connection:
             check_origin(connection, path)
             return connection.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
-    except sqlite3.DatabaseError:
+    except files.SQLITE_ERRORS:
         return False
 
 
@@ -115,7 +115,7 @@ def _open(copy: Path) -> sqlite3.Connection | None:
             connection.execute("PRAGMA writable_schema=ON")  # or a file shorter than it says would not open
             connection.execute("SELECT id FROM chats LIMIT 1").fetchall()
             connection.execute("SELECT id FROM messages LIMIT 1").fetchall()
-        except sqlite3.DatabaseError:
+        except files.SQLITE_ERRORS:
             connection.close()
         else:
             return connection

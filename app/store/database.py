@@ -159,6 +159,8 @@ class Database:
     def _sentences(self) -> Iterator[None]:
         try:
             yield
+        except UnicodeDecodeError as error:
+            raise self.damaged("is damaged.") from error
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", None)
             if code is None and isinstance(error, sqlite3.OperationalError):  # a text that is no UTF-8

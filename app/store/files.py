@@ -15,6 +15,9 @@ from pathlib import Path
 from app.paths import PathError, create_private
 from app.store.values import StoreError
 
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises; the second one where SQLite's own message quotes damaged bytes."""
+
 SIDE_FILES = ("", "-wal", "-shm")
 """What one database consists of, as endings of its name."""
 
@@ -68,7 +71,7 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
         create_private(target)
         with closing(sqlite3.connect(target)) as connection:
             source.backup(connection)
-    except (sqlite3.Error, PathError) as error:
+    except (*SQLITE_ERRORS, PathError) as error:
         target.unlink(missing_ok=True)
         raise StoreError(f"{target} cannot be written: {error}.") from error
 

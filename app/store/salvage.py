@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from app.store import codec, rows
+from app.store import codec, files, rows
 from app.store.chats import now, without_nul
 from app.store.database import Database
 from app.store.values import StoreError
@@ -218,7 +218,7 @@ def readable_rows(connection: sqlite3.Connection, table: str, key: str) -> Itera
                 yield dict(row)
             else:
                 return
-        except sqlite3.Error:
+        except files.SQLITE_ERRORS:
             place = _beyond(connection, query, place)
 
 
@@ -231,7 +231,7 @@ def _beyond(connection: sqlite3.Connection, query: str, place: int) -> int | Non
     def is_readable(place: int) -> bool:
         try:
             connection.execute(query, (place,)).fetchone()
-        except sqlite3.Error:
+        except files.SQLITE_ERRORS:
             return False
         return True
 
