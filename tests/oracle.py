@@ -6,6 +6,7 @@ character by character. A token is legal where what is written plus its bytes is
 written is complete. Half characters are viable where some character that begins so is.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from random import Random
@@ -47,13 +48,14 @@ class Enumerated:
         return data in self.words
 
 
-class _Characters:
+class _Characters(ABC):
     """Carries answers about text over to bytes. `_known` are characters that the language tells apart."""
 
     _known: frozenset[str] = frozenset()
 
+    @abstractmethod
     def _viable_text(self, text: str) -> bool:
-        raise NotImplementedError
+        """Tell whether a text begins a word of the language."""
 
     def viable(self, data: bytes) -> bool:
         split = _split(data)
@@ -74,7 +76,10 @@ class Pattern(_Characters):
     def __init__(self, pattern: str) -> None:
         self._pattern = regex.compile(pattern)
         self._known = frozenset(sign for sign in pattern if not sign.isascii())
-        self._viable_text = lru_cache(maxsize=None)(self._search)  # type: ignore[method-assign]
+        self._answers = lru_cache(maxsize=None)(self._search)
+
+    def _viable_text(self, text: str) -> bool:
+        return self._answers(text)
 
     def _search(self, text: str) -> bool:
         return self._pattern.fullmatch(text, partial=True) is not None

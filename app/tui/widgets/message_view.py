@@ -200,27 +200,28 @@ class LiveView(Vertical):
         self._taken = 0
         self._set_out_at = 0.0
         self._due = False
-        self._markdown = live.shape is None
+        # Kept, not looked up: a frame may come while the screen is being taken down.
+        self._header = Line(classes="header")
+        self._thoughts = Line(classes="reasoning")
+        self._text = StreamMarkdown() if live.shape is None else StreamText()
 
     def compose(self) -> ComposeResult:
         """A header line and the growing text."""
-        yield Line(classes="header")
-        yield Line(classes="reasoning")
-        yield StreamMarkdown() if self._markdown else StreamText()
+        yield self._header
+        yield self._thoughts
+        yield self._text
 
     def follow(self) -> None:
         """Show what has come since the last call."""
         live = self._live
-        self.query_one(".header", Line).put_slowly(_header(live.shape, [progress_words(live)]))
+        self._header.put_slowly(_header(live.shape, [progress_words(live)]))
         if live.thought_pieces and not live.pieces:
             last = "".join(live.thought_pieces[-300:])[-300:].rstrip().rpartition("\n")[2]
-            self.query_one(".reasoning", Line).put(
-                Content.styled(f"▸ thinks: {one_line(last)}", "dim italic")
-            )
+            self._thoughts.put(Content.styled(f"▸ thinks: {one_line(last)}", "dim italic"))
         elif live.thought_pieces:
-            self.query_one(".reasoning", Line).put(Content.styled("▸ thought before it wrote", "dim italic"))
+            self._thoughts.put(Content.styled("▸ thought before it wrote", "dim italic"))
         if self._taken < len(live.pieces):
-            if self._markdown:
+            if isinstance(self._text, StreamMarkdown):
                 wait = self._set_out_at + MARKDOWN_S - time.monotonic()
                 if wait > 0:
                     if not self._due:  # the next tokens may be long in coming
@@ -230,10 +231,10 @@ class LiveView(Vertical):
                 self._set_out_at = time.monotonic()
             new = "".join(live.pieces[self._taken :])
             self._taken = len(live.pieces)
-            if self._markdown:
-                self.query_one(StreamMarkdown).append(new)
+            if isinstance(self._text, StreamMarkdown):
+                self._text.append(new)
             else:
-                self.query_one(StreamText).append(printable(new).replace("\t", "    "))
+                self._text.append(printable(new).replace("\t", "    "))
 
     def _follow_late(self) -> None:
         self._due = False
