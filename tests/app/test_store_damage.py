@@ -324,7 +324,9 @@ def test_a_store_says_whose_it_is_where_mending_looks_for_it(sound: bytes) -> No
 
 def test_a_layout_that_is_no_text_any_more_is_damage(sound: bytes, tmp_path: Path) -> None:
     """SQLite quotes the damaged bytes in its message, which Python then could not read as UTF-8."""
-    path = damaged_store(tmp_path, sound.replace(b"CREATE TABLE shapes", b"CREATE \xa0\xa0\xa0\xa0\xa0 shapes"))
+    path = damaged_store(
+        tmp_path, sound.replace(b"CREATE TABLE shapes", b"CREATE \xa0\xa0\xa0\xa0\xa0 shapes")
+    )
     with Store(path) as store:
         assert store.notice
         assert texts(store) == all_texts(sound, tmp_path)
