@@ -4,6 +4,7 @@ Lays out widgets and turns keys into calls of the session; what a widget shows i
 frame at most fifteen times a second brings the widgets up to the session's state; nothing else draws.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -43,6 +44,8 @@ from app.tui.widgets.transcript import Transcript
 from engine.events import Ready
 
 DRAFT_S = 0.5
+WRITING_FRAME_S = 0.16
+"""How often at most a growing reply is drawn: each time costs a hundredth of a second, whatever has come."""
 
 
 def _quiet(key: str, action: str, name: str, tooltip: str, *, priority: bool = False) -> Binding:
@@ -108,6 +111,7 @@ class ChatScreen(Screen[None]):
         self._session = session
         self._preferences = preferences
         self._seen = -1
+        self._drawn_at = 0.0
         self._shown_chat: tuple[int, str] | None = None
         self._listed: tuple[Chat, int] | None = None
         self._draft_timer: Timer | None = None
@@ -186,6 +190,9 @@ class ChatScreen(Screen[None]):
         session = self._session
         if session.revision == self._seen:
             return
+        if session.live_here is not None and time.monotonic() - self._drawn_at < WRITING_FRAME_S:
+            return
+        self._drawn_at = time.monotonic()
         self._seen = session.revision
         self._sending.take_returned()
         await self._draw_transcript()
