@@ -278,13 +278,16 @@ async def test_kill_9_at_twenty_random_moments_of_a_turn_loses_nothing(smollm2: 
             wanted = moments.choice((None, 0, 1, moments.randrange(40)))
             if wanted is not None:
                 await until(
-                    lambda live=live, wanted=wanted: len(live.tokens) >= wanted and live.seed is not None
+                    lambda live=live, wanted=wanted: (
+                        (len(live.tokens) >= wanted and live.seed is not None) or live.phase == "done"
+                    )
                 )
+            ended = live.phase == "done"  # the seed is random, so a reply may be shorter than was waited for
             assert session.engine.pid is not None
             os.kill(session.engine.pid, signal.SIGKILL)
             await until(lambda: session.engine.state == "gone")
             assert not session.busy
-            assert "SIGKILL" in session.trouble
+            assert ended or "SIGKILL" in session.trouble
             assert session.path[0].content == text
             assert session.path[-1].role == "assistant"
             assert session.path[-1].content == live.text
