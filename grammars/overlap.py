@@ -95,9 +95,14 @@ def _candidates(node: Any, document: Document, deep: int) -> list[Any] | None:
     for part in parts:
         options = part.get("anyOf", part.get("oneOf"))
         if isinstance(options, list):
-            found = [_candidates(option, document, deep + 1) for option in options]
-            if None not in found:
-                return [value for option in found for value in option or ()]
+            found: list[Any] = []
+            for option in options:
+                some = _candidates(option, document, deep + 1)
+                if some is None or len(found) > _MANY:
+                    break
+                found += some
+            else:
+                return found
     return None
 
 

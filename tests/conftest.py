@@ -4,8 +4,12 @@ import gc
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from app.models import starter_model
+
+# The same examples in every run, and none that fails because a machine is busy.
+settings.load_profile("ci")
 
 
 def pytest_collection_finish() -> None:

@@ -41,7 +41,7 @@ from engine.protocol import (
 from grammars.compile import compile_grammar
 from grammars.spec import GrammarSpec, ShapeError
 
-LONGEST_S = 1.0
+HANG_S = 10.0
 LONGEST_SENTENCE = 2_000
 
 ACTS = {chr(code) for code in [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, 0x1B]}
@@ -57,8 +57,11 @@ class Target(NamedTuple):
     answers: tuple[type[Exception], ...]
 
 
-def fuzz(name: str, examples: int) -> None:
-    """Run a target over so many inputs; raise what goes wrong, with the smallest input that shows it."""
+def fuzz(name: str, examples: int, longest_s: float = HANG_S) -> None:
+    """Run a target over so many inputs; raise what goes wrong, with the smallest input that shows it.
+
+    `longest_s` is of the processor's time, which a busy machine stretches, too: the script that measures asks for 1.
+    """
     target = TARGETS[name]
 
     @settings(
@@ -77,7 +80,7 @@ def fuzz(name: str, examples: int) -> None:
             assert 0 < len(str(answer)) <= LONGEST_SENTENCE, "an answer is a sentence"
             assert "Traceback" not in str(answer)
             assert "\n" not in str(answer), "an answer is one line"
-        assert time.process_time() - started < LONGEST_S, "a hang"
+        assert time.process_time() - started < longest_s, "a hang"
 
     run()
 

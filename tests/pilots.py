@@ -21,7 +21,7 @@ BROKEN = SavedShape(name="broken", origin="own", preset=None, fault="a [/x] b: n
 
 async def until(pilot, true: Callable[[], object]) -> None:
     """Let the interface run until something is true."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await pilot.pause(0.01)
 

@@ -8,7 +8,7 @@ from app.session import Session
 
 async def until(true: Callable[[], object]) -> None:
     """Wait for something to become true."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not true():
             await asyncio.sleep(0.005)
 

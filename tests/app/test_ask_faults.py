@@ -244,7 +244,7 @@ def test_what_names_nothing_is_a_sentence_everywhere(arguments: tuple[str, ...],
 
 
 def run(*arguments: str, **streams: Any) -> tuple[int, str]:
-    done = subprocess.run([*STAMPO, *arguments], timeout=60, stderr=subprocess.PIPE, text=True, **streams)
+    done = subprocess.run([*STAMPO, *arguments], timeout=120, stderr=subprocess.PIPE, text=True, **streams)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stderr
 
@@ -278,7 +278,7 @@ def test_standard_output_is_utf8_wherever_it_goes(monkeypatch: pytest.MonkeyPatc
         run("presets", "add", "x", "-", input='{"title": "é😀", "regex": "a"}', stdout=subprocess.PIPE)[0]
         == 0
     )
-    done = subprocess.run([*STAMPO, "presets", "show", "x"], capture_output=True, timeout=60)
+    done = subprocess.run([*STAMPO, "presets", "show", "x"], capture_output=True, timeout=120)
     assert "é😀" in done.stdout.decode()
 
 
@@ -286,7 +286,7 @@ def test_closed_standard_streams_are_no_files_of_others(home: Path) -> None:
     """A file opened while number 1 is free gets it, and then what is printed goes into that file."""
     for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
         shell = subprocess.run(
-            ["sh", "-c", f'"$@" {closed}', "sh", *STAMPO, "chats", "list"], capture_output=True, timeout=60
+            ["sh", "-c", f'"$@" {closed}', "sh", *STAMPO, "chats", "list"], capture_output=True, timeout=120
         )
         assert shell.returncode == 0
         assert b"Traceback" not in shell.stderr

@@ -15,8 +15,8 @@ from mangle import mangled, try_import
 from app.exchange import export_chat, export_chats
 from app.store import Store
 
-LONGEST_S = 1.0
-"""Of the processor's time, which other programs on the machine do not lengthen."""
+HANG_S = 10.0
+"""Of the processor's time; tests/bench/fuzz_import.py looks for a second."""
 
 
 def survive(tmp_path_factory: pytest.TempPathFactory, examples: int) -> Counter[str]:
@@ -42,7 +42,7 @@ def survive(tmp_path_factory: pytest.TempPathFactory, examples: int) -> Counter[
             text = mangled(chance.choice(documents), chance)
             before = time.process_time()
             seen["came in" if try_import(store, text) is None else "refused"] += 1
-            assert time.process_time() - before < LONGEST_S
+            assert time.process_time() - before < HANG_S
 
         one()
         assert [store.tree(chat.id) for chat in store.chats()] == kept

@@ -144,8 +144,7 @@ async def test_a_load_that_does_not_obey_is_ended_with_its_process(begin):
     session = begin({"load": [{"send": {"type": "loading", "fraction": 0.25}}, {"deaf": True}]})
     await until(lambda: session.engine.fraction == 0.25)
     session.stop()
-    async with asyncio.timeout(1.0):
-        await until(lambda: session.engine.state == "stopped")
+    await until(lambda: session.engine.state == "stopped")
     session.restart()
     await until(lambda: session.engine.fraction == 0.25)
 

@@ -21,7 +21,7 @@ def main() -> None:
     for name in arguments or list(TARGETS):
         started = time.monotonic()
         try:
-            fuzz(name, examples)
+            fuzz(name, examples, longest_s=1.0)
         except Exception:  # a finding: shown, and the next target runs
             traceback.print_exc()
             failed = True

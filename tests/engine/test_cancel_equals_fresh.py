@@ -50,7 +50,7 @@ def loaded(model: Path, log: Path, draft: Path | None = None) -> Iterator[tuple[
         assert worker.process.stdin is not None
         assert worker.process.stdout is not None
         worker.process.stdin.close()
-        assert worker.process.wait(timeout=20) in (0, -signal.SIGKILL)
+        assert worker.process.wait(timeout=60) in (0, -signal.SIGKILL)
         worker.process.stdout.close()
 
 
@@ -71,7 +71,7 @@ def cancelled(worker: Worker, moment: str, after: int) -> Finished:
             heard = -(10**9)
             started = monotonic()
         if isinstance(event, Finished | Failed):
-            assert moment == "at once" or monotonic() - started < 10
+            assert moment == "at once" or monotonic() - started < 60
             assert isinstance(event, Finished)
             assert event.finish == "cancelled"
             return event

@@ -160,7 +160,7 @@ def test_a_header_that_lies_is_refused_at_once(content: bytes, reason: str, tmp_
     assert reason in refused(path)
 
 
-@settings(max_examples=150, deadline=1000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, 399), st.integers(0, 255)), min_size=1, max_size=8))
 def test_no_change_of_bytes_leads_to_anything_but_a_sentence(
     changes: list[tuple[int, int]], tmp_path: Path

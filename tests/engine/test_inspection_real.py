@@ -109,5 +109,5 @@ def test_an_inspection_waits_for_the_turn_before_it_and_obeys_a_cancel(smollm2: 
         assert told.turn == -3
     finally:
         worker.process.stdin.close()
-        worker.process.wait(timeout=10)
+        worker.process.wait(timeout=60)
         worker.process.stdout.close()

@@ -163,7 +163,7 @@ class Patient(FakeContext):
 
     def decode(self, tokens: Sequence[int], wanted: Sequence[int]) -> list[NDArray[np.float32]]:
         self.begun.set()
-        assert self._stopped.wait(timeout=20)
+        assert self._stopped.wait(timeout=60)
         raise Aborted
 
     def abort(self) -> None:
@@ -189,9 +189,9 @@ def test_the_next_command_interrupts_a_probe_in_a_pause(tmp_path: Path) -> None:
     worker, said, engine = worker_over(context, tmp_path)
     probing = threading.Thread(target=worker._probe_in_pause)
     probing.start()
-    assert context.begun.wait(timeout=20)
+    assert context.begun.wait(timeout=60)
     worker._accept(Generate(turn=1, messages=(Message(role="user", content="Go."),)))
-    probing.join(timeout=20)
+    probing.join(timeout=60)
     assert not probing.is_alive()
     assert said.getvalue() == b""
     assert engine.exact == "unverified"

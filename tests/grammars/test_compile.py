@@ -2,7 +2,7 @@
 
 import itertools
 import json
-import time
+from time import process_time
 
 import pytest
 from bytewalk import accepts, compiled, matcher
@@ -140,9 +140,9 @@ def test_a_large_length_compiles_at_once_and_its_bound_holds():
         "properties": {"memo": {"type": "string", "maxLength": 2000}},
         "required": ["memo"],
     }
-    start = time.perf_counter()
+    started = process_time()
     grammar = compiled("json_schema", {**schema, "additionalProperties": False})
-    assert time.perf_counter() - start < 0.25
+    assert process_time() - started < 5  # 0.01 s; without the bound of its own it takes minutes
     for length, fits in ((2000, True), (2001, False)):
         walked = matcher(grammar)
         reply = json.dumps({"memo": "x" * length}, separators=(",", ":")).encode()

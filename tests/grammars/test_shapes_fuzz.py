@@ -3,7 +3,7 @@
 from time import process_time
 
 import pytest
-from fuzz_targets import LONGEST_S, fuzz
+from fuzz_targets import HANG_S, fuzz
 
 from grammars.compile import compile_grammar
 from grammars.spec import GrammarSpec, ShapeError
@@ -48,5 +48,4 @@ def test_shapes_that_explode_are_stopped_within_a_second(kind, text) -> None:
     except ShapeError as refusal:
         assert str(refusal)
         assert len(str(refusal)) < 2_000
-    # A busy machine stretches processor time, too; what explodes takes minutes.
-    assert process_time() - started < 3 * LONGEST_S
+    assert process_time() - started < HANG_S  # under 1 s; what explodes takes minutes
