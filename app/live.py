@@ -35,6 +35,7 @@ class LiveReply:
     accepted: int = 0
     sampled: int = 0
     landed: int = 0
+    given: int = 0
     sources: dict[str, dict[str, float]] = field(default_factory=dict)
     """What each source of drafts guessed, as of about a second ago."""
     thought_tokens: int = 0
@@ -75,14 +76,18 @@ class LiveReply:
         """Reply tokens a second of decoding; 0 before the first forward."""
         if self.stats is not None:
             return self.stats.tokens_per_s
-        return len(self.tokens) / self.elapsed_s if self.forwards and self.elapsed_s else 0.0
+        return self._written / self.elapsed_s if self.forwards and self.elapsed_s else 0.0
 
     @property
     def tokens_per_forward(self) -> float:
         """Reply tokens for each forward, prompt reading left out."""
         if self.stats is not None:
             return self.stats.tokens_per_forward
-        return len(self.tokens) / self.forwards if self.forwards else 0.0
+        return self._written / self.forwards if self.forwards else 0.0
+
+    @property
+    def _written(self) -> int:
+        return len(self.tokens) - self.given
 
     @property
     def positions(self) -> int:
@@ -140,6 +145,8 @@ class LiveReply:
                 self.accepted += 1
             elif token.origin == "landed":
                 self.landed += 1
+            elif token.origin == "given":
+                self.given += 1
             else:
                 self.sampled += 1
             if self.shape is not None and token.allowed is not None and token.part == "reply":

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-Origin = Literal["forced", "sampled", "accepted", "landed"]
+Origin = Literal["forced", "sampled", "accepted", "landed", "given"]
 Part = Literal["reply", "reasoning"]
 Finish = Literal["stop", "stop_text", "length", "landed", "cancelled", "loop", "context_full", "error"]
 Exactness = Literal["exact", "fast", "unverified"]
@@ -44,7 +44,8 @@ class Token:
 
     `text` is its own text, broken characters replaced; `allowed` counts the ids that were legal at a free choice,
     None where all were or where there was no choice. `part` is the reply, or the reasoning before it with its markers.
-    The origin `landed` means that the shape had to end: from the token that took the chosen one's place on.
+    The origin `landed` means that the shape had to end: from the token that took the chosen one's place on; `given`
+    ones are those of the request's `prefix`.
     """
 
     id: int

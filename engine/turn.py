@@ -232,7 +232,7 @@ class Engine:
         )
         yield PromptRead(turn=turn, done=reused, total=total)
         if request.prefix:
-            reply.extend([Committed(token, "forced", None) for token in request.prefix])
+            reply.extend([Committed(token, "given", None) for token in request.prefix])
             yield reply.event(decoder)
         error = None
         reading = True

@@ -17,18 +17,14 @@ _ORIGINS: dict[Origin, str] = {
     "accepted": "Accepted: guessed ahead, and then the model's choice.",
     "sampled": "Sampled: the model's choice.",
     "landed": "Landed: put here so that the reply ends within its budget.",
+    "given": "Given: the reply goes on from it.",
 }
-TAKEN_OVER = "Taken over: the reply was begun with it."
 _BAR = 6
 TABLE_HEAD = f"{'':<{_BAR + 3}}{'model':>7} {'of legal':>9}  token"
 
 
-def origin_words(origin: Origin, *, begun: bool, forced: bool | None) -> str:
-    """Say where a token comes from. `begun` replies took tokens over; `forced` is what an inspection found."""
-    if origin == "forced" and begun and forced is not True:
-        return (
-            TAKEN_OVER if forced is False else "Forced, or taken over from the reply this one goes on from."
-        )
+def origin_words(origin: Origin) -> str:
+    """Say where a token comes from."""
     return _ORIGINS[origin]
 
 

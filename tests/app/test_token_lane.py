@@ -1,13 +1,15 @@
 """The token lane's layout and the words of the X-ray, without a screen."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from app.tui.widgets.token_lane import LaneRows, quoted, visible
-from app.tui.xray_words import TAKEN_OVER, alternative_row, mask_words, origin_words, thought_words
-from engine.events import Alternative, Inspected, Token
+from app.tui.widgets.token_lane import ORIGINS, LaneRows, quoted, visible
+from app.tui.xray_words import alternative_row, mask_words, origin_words, thought_words
+from engine.events import Alternative, Inspected, Origin, Token
 
 
 def token(text: str, origin: str = "sampled", part: str = "reply", number: int = 1) -> Token:
@@ -127,7 +129,6 @@ def test_rows_of_alternatives_fit_and_say_what_is_forbidden() -> None:
     )
 
 
-def test_tokens_that_were_taken_over_are_not_called_forced() -> None:
-    assert origin_words("forced", begun=True, forced=False) == TAKEN_OVER
-    assert "or taken over" in origin_words("forced", begun=True, forced=None)
-    assert origin_words("forced", begun=True, forced=True) == origin_words("forced", begun=False, forced=None)
+def test_every_origin_has_words_and_a_letter_of_its_own() -> None:
+    assert len({origin_words(origin) for origin in ORIGINS}) == len(get_args(Origin)) == len(ORIGINS)
+    assert len({origin[0] for origin in ORIGINS}) == len(ORIGINS)

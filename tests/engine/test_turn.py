@@ -100,6 +100,15 @@ def test_a_turn_is_told_from_start_to_end() -> None:
     assert all(event.turn == 3 for event in events)  # type: ignore[union-attr]
 
 
+def test_tokens_that_the_request_gave_are_told_as_given_and_counted_nowhere() -> None:
+    whole = finished(ask(fake_engine(), "Where?", shape=RECORD)).tokens
+    events = ask(fake_engine(), "Where?", shape=RECORD, prefix=whole[:5])
+    tokens = [token for event in events if isinstance(event, Tokens) for token in event.tokens]
+    assert tuple(token.id for token in tokens) == finished(events).tokens == whole
+    assert [token.origin == "given" for token in tokens] == [place < 5 for place in range(len(whole))]
+    assert finished(events).stats.reply_tokens == len(whole) - 5
+
+
 @pytest.mark.parametrize("shape", [YES_NO, YEAR, RECORD])
 def test_a_shaped_reply_fits_its_shape(shape: GrammarSpec) -> None:
     for seed in range(10):

@@ -47,6 +47,7 @@ _LEGEND: dict[Origin, str] = {
     "accepted": "italic $secondary",
     "sampled": "$foreground",
     "landed": "reverse $warning",
+    "given": "dim",
 }
 
 
@@ -145,14 +146,13 @@ class XrayScreen(Screen[Fork | None]):
         if token is None:
             growing = "No token yet." if self._growing else "The tokens of this reply were not kept."
             return Content(printable(self._refused) or growing)
-        forced = answer.forced if isinstance(answer, Inspected) else None
         lines = [
             Content.assemble(
                 (place_words(token, self._lane.cursor, len(self._lane.tokens)), "bold"),
                 (f"  id {token.id}", "dim"),
             ),
             Content(quoted(token.text)),
-            Content(origin_words(token.origin, begun=self._begun, forced=forced)),
+            Content(origin_words(token.origin)),
         ]
         if isinstance(answer, Inspected):
             lines += [Content(line) for line in thought_words(answer, token)]
@@ -166,7 +166,7 @@ class XrayScreen(Screen[Fork | None]):
         if isinstance(answer, Inspected):
             return mask_words(answer.allowed, answer.allowed + answer.masked)
         size = self._vocab_size
-        if size is None or (token.origin == "forced" and self._begun):
+        if size is None or token.origin == "given":
             return ""
         return mask_words(1 if token.origin == "forced" else token.allowed, size)
 
@@ -186,7 +186,7 @@ class XrayScreen(Screen[Fork | None]):
             return "More when the reply has ended."
         if answer or self._refused:
             return printable(answer or self._refused)
-        return "W computes what the model wanted." if token.origin == "forced" else ""
+        return "W computes what the model wanted." if token.origin in ("forced", "given") else ""
 
     def _list(self, token: Token | None, answer: Inspected | str | None) -> None:
         shown = self.query_one(".alternatives", PlainList)
@@ -217,7 +217,7 @@ class XrayScreen(Screen[Fork | None]):
     def _rest(self) -> None:
         token = self._lane.token
         unknown = self._session.inspections.answer(self._place) is None
-        if token is not None and token.origin != "forced" and unknown and not self._session.busy:
+        if token is not None and token.origin not in ("forced", "given") and unknown and not self._session.busy:
             self._ask()
 
     def action_ask(self) -> None:
@@ -283,11 +283,6 @@ class XrayScreen(Screen[Fork | None]):
     @property
     def _growing(self) -> bool:
         return self._live is not None and self._live.phase != "done"
-
-    @property
-    def _begun(self) -> bool:
-        """True if the reply was begun with tokens of another one."""
-        return self._message.reply is not None and self._message.reply.continued_from is not None
 
     @property
     def _vocab_size(self) -> int | None:

@@ -153,6 +153,8 @@ def _reply(live: LiveReply | None, elsewhere: str, width: int) -> list[Content]:
     origins = [("forced", live.forced), ("accepted", live.accepted), ("sampled", live.sampled)]
     if live.landed:
         origins.append(("landed", live.landed))
+    if live.given:
+        origins.append(("given", live.given))
     for label, count in origins:
         share = count / total if total else 0.0
         lines.append(_bar(f"  {label}", share, width, f"{count:,}".ljust(6) + f"{share_words(share):>4}  "))

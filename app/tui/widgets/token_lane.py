@@ -25,7 +25,7 @@ from textual.strip import Strip
 from app.terminal import one_line
 from engine.events import Origin, Part, Token
 
-ORIGINS: tuple[Origin, ...] = ("forced", "accepted", "sampled", "landed")
+ORIGINS: tuple[Origin, ...] = ("forced", "accepted", "sampled", "landed", "given")
 NAMES: dict[Part, str] = {"reasoning": "Reasoning", "reply": "Reply"}
 LINES = 2
 """Screen lines of one row: the text and the letters."""
@@ -161,6 +161,7 @@ class TokenLane(ScrollView, can_focus=True):
         .token-lane--accepted { text-style: italic; color: $secondary; }
         .token-lane--sampled { text-style: none; }
         .token-lane--landed { text-style: reverse; color: $warning; }
+        .token-lane--given { text-style: dim; }
         .token-lane--cursor { text-style: bold; background: $accent; color: $background; }
         .token-lane--letter { text-style: dim; }
         .token-lane--heading { text-style: bold; }
@@ -257,7 +258,8 @@ class TokenLane(ScrollView, can_focus=True):
     def action_origin(self, direction: int, forced: bool) -> None:
         """Go to the next token, or the one before, that was forced, or that was not."""
         places = range(self.cursor + direction, len(self.tokens) if direction > 0 else -1, direction)
-        found = next((place for place in places if (self.tokens[place].origin == "forced") == forced), None)
+        wanted = ("forced",) if forced else ("sampled", "accepted", "landed")
+        found = next((place for place in places if self.tokens[place].origin in wanted), None)
         if found is not None:
             self.go(found)
 
