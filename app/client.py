@@ -22,6 +22,8 @@ from engine.events import Event, Exited, Failed, Hello, Ready
 from engine.protocol import PROTOCOL_VERSION, Command, Load, ProtocolError, decode_event, encode_command
 
 LINE_LIMIT = 64 * 1024 * 1024
+GATHER_S = 0.05
+"""How long lines are gathered: no eye sees them come one by one."""
 SILENCE_S = 15.0
 CLOSE_S = 1.0
 
@@ -141,45 +143,50 @@ class EngineClient:
         # A session of its own: keys of the terminal (Ctrl+C, Ctrl+Z) reach the interface alone, from the
         # first instant, and nothing in the worker can write to the terminal. If the interface dies in any
         # way, its end of the pipe closes and the worker exits at end of input.
-        if log is None:
-            return await self._exec(command, asyncio.subprocess.DEVNULL)
+        ours, workers = os.pipe()
         try:
-            return await self._exec(command, log)
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=workers,
+                stderr=asyncio.subprocess.DEVNULL if log is None else log,
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
         finally:
-            os.close(log)
-
-    @staticmethod
-    async def _exec(command: Sequence[str], errors: int) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-            limit=LINE_LIMIT,
-            start_new_session=True,
+            os.close(workers)
+            if log is not None:
+                os.close(log)
+        # A pipe of our own, because asyncio's own cannot be told to wait before it is read again.
+        self._output = asyncio.StreamReader(limit=LINE_LIMIT)
+        self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._output), os.fdopen(ours, "rb", buffering=0)
         )
+        return process
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         """Turn lines into events until the end of output, then tell how the process ended."""
         fault = None
         try:
-            fault = await self._take_lines(process)
+            fault = await self._take_lines()
         except Exception as error:
             # Nobody watches this task: whatever ends it must end the process and be told.
             fault = f"The engine could not be listened to ({type(error).__name__}: {error}); it was stopped."
             self._kill()
-            while await process.stdout.read(LINE_LIMIT):
+            while await self._output.read(LINE_LIMIT):
                 pass
         code = await process.wait()
         if process.stdin is not None:
             process.stdin.close()
         self._end(fault or f"The engine {_manner(code)}{self._circumstances(code)}.", code)
 
-    async def _take_lines(self, process: asyncio.subprocess.Process) -> str | None:
+    async def _take_lines(self) -> str | None:
         """Queue the events of the process until the end of its output; return what it did wrong."""
         fault = None
         greeted = False
-        while (line := await self._line(process)).endswith(b"\n"):  # less is the rest of a process that died
+        async for line in self._lines():
             if fault is not None:
                 continue  # the process is being killed; read to the end so that the pipe closes
             try:
@@ -197,22 +204,41 @@ class EngineClient:
                 self._queue.put_nowait(event)
         return fault
 
-    async def _line(self, process: asyncio.subprocess.Process) -> bytes:
-        """Return the next line, b"" at the end; a line above the limit comes back as what is no message."""
+    async def _lines(self) -> AsyncIterator[bytes]:
+        """Yield lines without their ends; one above the limit comes as what is no message.
+
+        What is behind the last end of a line is the rest of a process that died. A token comes as a line: to wake up
+        for each by itself would cost more than all that is done with it.
+        """
+        parts: list[bytes] = []
+        while data := await self._some():
+            first, *others = data.split(b"\n")
+            parts.append(first)
+            for line in others:
+                yield b"".join(parts)
+                parts = [line]
+            if sum(map(len, parts)) > LINE_LIMIT:
+                yield b"(a line above the limit)"
+                parts = []
+            if parts == [b""]:
+                self._pipe.pause_reading()
+                await asyncio.sleep(GATHER_S)
+                self._pipe.resume_reading()
+
+    async def _some(self) -> bytes:
+        """Return what has come, at least a byte; nothing at the end."""
         silent = 0.0
         while True:
             try:
                 async with asyncio.timeout(self._silence_s):
-                    line = await process.stdout.readline()
+                    data = await self._output.read(LINE_LIMIT)
             except TimeoutError:
                 silent += self._silence_s
                 self._tell_silence(silent)
-            except ValueError:  # how asyncio reports a line above the limit
-                return b"(a line above the limit)\n"
             else:
-                if silent and line:
+                if silent and data:
                     self._tell_silence(0.0)
-                return line
+                return data
 
     def _tell_silence(self, seconds: float) -> None:
         if self._on_silence is not None and not self._closing:

@@ -4,14 +4,15 @@ Knows the session and the store, no screen. Invariants: nothing is removed for g
 `empty_trash`; a file that exists is never written over.
 """
 
+import asyncio
 import itertools
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.exchange import Imported, ImportRefusedError, dumps, export_chat, export_chats, import_chats
-from app.exchange.import_ import MAX_BYTES
+from app.exchange import Imported, ImportRefusedError, adopt, dumps, export_chat, export_chats, read_chats
+from app.exchange.import_ import MAX_BYTES, Incoming
 from app.paths import data_dir, write_private
 from app.session import RefusedError, Session
 from app.store.values import ChatSummary, Hit, StoredMessage
@@ -92,16 +93,13 @@ class Keeping:
         """Find the titles and messages that hold every word of a text, the newest first."""
         return self._store.search(text)
 
-    def import_file(self, path: str) -> Imported:
-        """Add the chats of an export file. Raises `RefusedError` with nothing added."""
-        try:
-            name, text = read_text(path, MAX_BYTES)
-        except TextFileError as error:
-            raise RefusedError(str(error)) from error
-        try:
-            imported = import_chats(self._store, text)
-        except ImportRefusedError as error:
-            raise RefusedError(f"{name} cannot be imported: {error}. Nothing was added.") from error
+    async def import_file(self, path: str, most: int = MAX_BYTES) -> Imported:
+        """Add the chats of an export file of at most `most` bytes, which a thread reads.
+
+        Raises `RefusedError` with nothing added.
+        """
+        incoming = await asyncio.to_thread(_read_chats, path, most)
+        imported = adopt(self._store, incoming)
         self._session.refresh()
         return imported
 
@@ -123,6 +121,17 @@ class Keeping:
         if not chats:
             raise RefusedError("There is nothing to export yet.")
         return _write(path, _ALL_CHATS, dumps(export_chats(self._store, chats)))
+
+
+def _read_chats(path: str, most: int) -> Incoming:
+    try:
+        name, text = read_text(path, most)
+    except TextFileError as error:
+        raise RefusedError(str(error)) from error
+    try:
+        return read_chats(text, most)
+    except ImportRefusedError as error:
+        raise RefusedError(f"{name} cannot be imported: {error}. Nothing was added.") from error
 
 
 def _write(path: str, name: str, text: str) -> Path:

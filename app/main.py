@@ -18,6 +18,7 @@ from app.commands.person import Picker, read_person, told
 from app.models import NoModel
 from app.terminal import OutputError, emit, narrate, output_error, prepare_streams, refuse
 from app.version import version
+from grammars.matcher import allow_effort
 
 _UsageError: Any = typer.BadParameter.__base__  # typer carries a copy of click, whose names are not public
 
@@ -61,10 +62,11 @@ def stampo(
     ] = False,
 ) -> None:
     """Open the interface, or run a command."""
+    settings, faults = read_person()
+    allow_effort(settings.limits.shape_effort)
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context)
         return
-    settings, faults = read_person()
     try:
         load = Picker(context, settings).load(context="context_length")
     except NoModel as error:

@@ -1,13 +1,12 @@
-"""What the person is doing: the open chat, its tree of messages, and the reply being written (writing.py).
+"""What the person is doing: the open chat (open_chat.py) and the replies that an engine writes into it (writing.py).
 
-Knows no screen: an interface calls its methods, reads its state and compares `revision`. Invariants: those of
-writing.py; a message that the engine refused before reading it is back in the draft and not in the path; a shape is
-never dropped: another try at a reply, a continued one and an edited message keep the shape they had; nothing is
-removed but into the trash.
+Knows no screen: an interface calls its methods, reads its state and compares `revision`. Invariants: those of both;
+a message that the engine refused before reading it is back in the draft and not in the path; another try at a reply, a
+continued one and an edited message keep the shape they had.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,10 @@ from app.conversation import LEFT_OUT, left_out, prompt, title
 from app.counting import Counter
 from app.inspection import Inspections, Place
 from app.live import LiveReply
-from app.settings import NAMES, ReplySettings, as_mapping, overlaid
+from app.open_chat import OpenChat, RefusedError
+from app.settings import ReplySettings, overlaid
 from app.store.store import Store
-from app.store.values import Chat, ChatSummary, Reply, StoredMessage, StoreError
+from app.store.values import Reply, StoredMessage, StoreError
 from app.supervisor import Supervisor
 from app.terminal import well_formed
 from app.writing import SLOW_STOP_S, Wish, Writing, command
@@ -35,16 +35,8 @@ _NOT_RUNNING = {
 _WHOLE = ("stop", "stop_text")
 
 
-class RefusedError(Exception):
-    """Something that cannot be done now; the text is written for the person."""
-
-
-class Session:
-    """The state of one interface.
-
-    `trouble` is the last thing that went wrong with the open chat, as a sentence, or empty. `listing` changes when
-    other chats than the open one have changed.
-    """
+class Session(OpenChat):
+    """The state of one interface: an open chat with an engine beside it."""
 
     def __init__(
         self,
@@ -55,21 +47,12 @@ class Session:
         system: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.store = store
         self.engine = supervisor(self._on_event)
-        self.defaults = settings or ReplySettings()
-        self.system = system
-        self.trouble = store.notice
-        self.revision = 0
-        self.listing = 0
-        self._writing = Writing(store, self.engine, tell=self._tell, ended=self._ended, clock=clock)
         self.inspections = Inspections(self.engine)
         self.counter = Counter(self.engine.send)
+        self._writing = Writing(store, self.engine, tell=self._tell, ended=self._ended, clock=clock)
         self._live_title = ""
-        self._undos: list[Callable[[], None]] = []
-        self.chat, self.path = self._first_chat()
-
-    # --- chats
+        super().__init__(store, settings=settings, system=system)
 
     @property
     def live(self) -> LiveReply | None:
@@ -87,6 +70,11 @@ class Session:
         return self.live if self.busy and self.live is not None and self.live.chat == self.chat.id else None
 
     @property
+    def growing(self) -> int | None:
+        """The reply that is being written in the open chat."""
+        return live.reply if (live := self.live_here) is not None else None
+
+    @property
     def elsewhere(self) -> str:
         """The title of the chat that the current or last reply belongs to, if another chat is open."""
         return self._live_title if self.live is not None and self.live.chat != self.chat.id else ""
@@ -96,61 +84,9 @@ class Session:
         """True when a reply was told to stop a while ago and did not."""
         return self._writing.stop_is_slow
 
-    @property
-    def can_undo(self) -> bool:
-        """True when something was put into the trash in this session and is still there."""
-        return bool(self._undos)
-
     def can_continue(self, reply: Reply) -> bool:
         """Tell whether a reply was cut, so that it can go on."""
         return reply.finish not in _WHOLE
-
-    @property
-    def settings(self) -> ReplySettings:
-        """How the next reply of the open chat is asked for: the defaults and what the chat wants otherwise."""
-        return overlaid(self.defaults, self.chat.settings)[0]
-
-    def told_in_path(self, trouble: str) -> bool:
-        """Tell whether the open chat's last reply says itself that this went wrong."""
-        reply = self.path[-1].reply if self.path else None
-        return reply is not None and reply.finish == "error" and reply.error == trouble
-
-    def chats(self) -> list[ChatSummary]:
-        """Return the chats that hold something, and the open one; those without a message with their drafts."""
-        chats = [
-            summary if summary.messages or summary.title else self.store.chat(summary.id)
-            for summary in self.store.chats()
-        ]
-        return [chat for chat in chats if chat.id == self.chat.id or not _is_blank(chat, self.system)]
-
-    def open(self, chat_id: int) -> None:
-        """Open a chat; a reply of another one goes on being written."""
-        self.chat = self.store.chat(chat_id)
-        self.trouble = ""
-        self._read_path()
-
-    def open_at(self, chat_id: int, message_id: int) -> None:
-        """Open a chat with the path that leads through a message. Raises `RefusedError` while that path grows."""
-        self.open(chat_id)
-        if all(message.id != message_id for message in self.path):
-            self._need_rest()
-            self.store.set_leaf(chat_id, self.store.tip(message_id))
-            self._read_all()
-
-    def new_chat(self) -> None:
-        """Open an empty chat, an unused one if there is any."""
-        empty = (self.store.chat(chat.id) for chat in self.store.chats() if not chat.messages)
-        blank = next((chat.id for chat in empty if _is_blank(chat, self.system)), None)
-        self.open(self._create_chat() if blank is None else blank)
-        if self.chat.system != self.system:  # an unused one from before the default was changed
-            self.set_system(self.system)
-
-    def set_draft(self, text: str) -> None:
-        """Keep unsent text with the open chat."""
-        text = well_formed(text)
-        if text != self.chat.draft:
-            self.store.set_draft(self.chat.id, text)
-            self._read_chat()
 
     def take_returned(self) -> str:
         """Return a message of the open chat that was refused, once; it belongs into the field it came from."""
@@ -159,53 +95,6 @@ class Session:
             return ""
         self._writing.returned = None
         return returned[1]
-
-    def set_system(self, text: str) -> None:
-        """Set the system prompt of the open chat."""
-        self.store.set_system(self.chat.id, well_formed(text).strip())
-        self._read_chat()
-
-    def set_defaults(self, settings: ReplySettings, system: str) -> None:
-        """Set how replies are asked for where a chat says nothing, and the system prompt of new chats.
-
-        An open chat that is unused takes the system prompt, too.
-        """
-        unused = _is_blank(self.chat, self.system)
-        self.defaults, self.system = settings, system
-        if unused and self.chat.system != system:
-            self.set_system(system)
-
-    def set_shape(self, shape: GrammarSpec | None) -> None:
-        """Pour the next replies into a shape, or into none."""
-        self._set_shape(shape, on=shape is not None, shown=self.chat.shape_shown)
-
-    def toggle_shape(self) -> None:
-        """Switch the shape off, or on again."""
-        self._need_shape()
-        self._set_shape(self.chat.shape, on=not self.chat.shape_on, shown=self.chat.shape_shown)
-
-    def toggle_shown(self) -> None:
-        """Show the shape to the model, or hide it."""
-        self._need_shape()
-        self._set_shape(self.chat.shape, on=self.chat.shape_on, shown=not self.chat.shape_shown)
-
-    def change_settings(self, changes: Mapping[str, Any]) -> None:
-        """Ask for the open chat's next replies otherwise; what equals the default is no longer the chat's own.
-
-        Raises `RefusedError` naming what cannot be used, with nothing changed.
-        """
-        _, faulty = overlaid(self.defaults, changes)
-        if faulty:
-            raise RefusedError(f"{faulty[0]} cannot be {changes[faulty[0]]}.")
-        defaults = as_mapping(self.defaults)
-        kept = {**self.chat.settings, **changes}
-        self._keep_settings(
-            {name: value for name, value in kept.items() if name not in NAMES or value != defaults[name]}
-        )
-
-    def leave_out(self, messages: int) -> None:
-        """Keep so many of the path's oldest messages from the model; 0 shows it all of them again."""
-        self._keep_settings({**self.chat.settings, LEFT_OUT: messages})
 
     # --- replies
 
@@ -337,91 +226,11 @@ class Session:
         await self.engine.close()
         self._writing.give_up("", "cancelled")
 
-    # --- the tree
-
-    def show_sibling(self, message_id: int, step: int) -> bool:
-        """Show the path through the next (1) or the one before (-1) of a message's siblings; False at an end."""
-        self._need_rest()
-        siblings = [message.id for message in self.store.siblings(message_id)]
-        place = siblings.index(message_id) + step
-        if not 0 <= place < len(siblings):
-            return False
-        self.store.set_leaf(self.chat.id, self.store.tip(siblings[place]))
-        self._read_all()
-        return True
-
-    def go_back_to(self, message_id: int) -> None:
-        """End the shown path at a message, so that what is sent next begins a branch there."""
-        self._need_rest()
-        self.store.set_leaf(self.chat.id, message_id)
-        self._read_all()
-
-    def trash(self, message_id: int) -> None:
-        """Put a message and what hangs on it into the trash; `undo` takes it out again."""
-        self._need_rest()
-        self.store.trash_message(message_id)
-        self.can_take_back(lambda: self.restore(message_id))
-        self._read_all()
-
-    def restore(self, message_id: int) -> None:
-        """Take a message out of the trash with what went with it, and open its chat there."""
-        self._need_rest()
-        message = self.store.message(message_id)
-        self.store.restore_message(message.id)
-        self.chat = self.store.chat(message.chat_id)
-        self._read_all()
-
-    def can_take_back(self, undo: Callable[[], None]) -> None:
-        """Remember how something that was just done is undone."""
-        self._undos.append(undo)
-
-    def undo(self) -> None:
-        """Take what was last put into the trash out of it. Raises `RefusedError` if there is nothing."""
-        if not self._undos:
-            raise RefusedError("Nothing was put into the trash since Stampo was started.")
-        undo = self._undos.pop()
-        try:
-            undo()
-        except RefusedError:  # for now
-            self._undos.append(undo)
-            raise
-
-    def refresh(self) -> None:
-        """Read the open chat and its path anew, after chats were changed in the store."""
-        self.listing += 1
-        self._read_all()
-
     # --- inside
-
-    def _first_chat(self) -> tuple[Chat, list[StoredMessage]]:
-        """Return the chat to begin with: the latest one if it holds unsent text or no message, else a new one."""
-        latest = max(self.store.chats(), key=lambda chat: chat.updated_at, default=None)
-        chat = self.store.chat(latest.id if latest is not None else self._create_chat())
-        if chat.messages and not chat.draft:
-            chat = self.store.chat(self._create_chat())
-        elif chat.system != self.system and _is_blank(chat, self.system):
-            self.store.set_system(chat.id, self.system)  # unused since before the default was changed
-            chat = self.store.chat(chat.id)
-        return chat, self.store.path(chat.id)
-
-    def _create_chat(self) -> int:
-        return self.store.create_chat(system=self.system)
-
-    def _set_shape(self, shape: GrammarSpec | None, *, on: bool, shown: bool) -> None:
-        self.store.set_shape(self.chat.id, shape, on=on, shown=shown)
-        self._read_chat()
-
-    def _need_shape(self) -> None:
-        if self.chat.shape is None:
-            raise RefusedError("There is no shape yet. Ctrl+T picks one.")
 
     def _wanted(self) -> dict[str, Any]:
         settings = self.settings
         return {"settings": settings, "sampling": settings.sampling()}
-
-    def _keep_settings(self, settings: Mapping[str, Any]) -> None:
-        self.store.set_settings(self.chat.id, settings)
-        self._read_chat()
 
     def _ask(self, model: ModelInfo, made: Callable[[], Wish]) -> LiveReply:
         """Ask for the reply that is wished for by what `made` returns, which may add its message to the store."""
@@ -442,10 +251,6 @@ class Session:
         self._read_all()
         self._live_title = self.chat.title
         return live
-
-    def _need_rest(self) -> None:
-        if self.live_here is not None:
-            raise RefusedError("A reply is being written. Escape stops it.")
 
     def _need_model(self) -> ModelInfo:
         if self.busy:
@@ -475,21 +280,6 @@ class Session:
             return replies[-1].shape
         return self.chat.shape if self.chat.shape_on else None
 
-    def _read_chat(self) -> None:
-        self.chat = self.store.chat(self.chat.id)
-        self.revision += 1
-
-    def _read_path(self) -> None:
-        """Read the open chat's messages; the reply being written is not among them."""
-        live = self.live if self.busy else None
-        messages = self.store.path(self.chat.id)
-        self.path = [message for message in messages if live is None or message.id != live.reply]
-        self.revision += 1
-
-    def _read_all(self) -> None:
-        self._read_chat()
-        self._read_path()
-
     def _on_event(self, event: Event) -> None:
         self._writing.hear(event)
         self.inspections.hear(event)
@@ -516,13 +306,3 @@ class Session:
 def _parent(reply: StoredMessage) -> int:
     assert reply.parent is not None  # a reply answers a message
     return reply.parent
-
-
-def _is_blank(chat: ChatSummary, system: str) -> bool:
-    """Tell whether nothing was ever put into a chat, which must come whole if it has no message.
-
-    `system` is the system prompt that new chats begin with.
-    """
-    return isinstance(chat, Chat) and not (
-        chat.messages or chat.title or chat.draft or chat.system not in ("", system) or chat.shape
-    )

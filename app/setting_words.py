@@ -31,6 +31,15 @@ WORDS: dict[str, Words] = {
     "frequency_penalty": Words("The same, more so the more often they came", "a number; 0 does nothing"),
     "presence_penalty": Words("The same, however often they came", "a number; 0 does nothing"),
     "penalty_last_n": Words("How many tokens back the penalties look", "a whole number from 0"),
+    "dry_multiplier": Words(
+        "DRY: make what would go on with a repetition less likely", "a number from 0 to 1000; 0 does nothing"
+    ),
+    "dry_base": Words("DRY: how much more so with each token of it", "a number from 1 to 1000"),
+    "dry_allowed_length": Words("DRY: the first length that counts", "a whole number from 1"),
+    "dry_last_n": Words("DRY: how many tokens back it looks", "a whole number from 0"),
+    "dry_breakers": Words(
+        "DRY: nothing counts as repeated over a line break or these", "at most 100 characters"
+    ),
     "seed": Words("Repeats a reply; without one each reply has its own", "a whole number from 0 to 2^63-1"),
     "max_tokens": Words("Longest reply, reasoning not counted", "a whole number from 1"),
     "stop": Words("Texts that end a free reply", "a list of texts, none of them empty"),
@@ -50,6 +59,11 @@ WORDS: dict[str, Words] = {
         "exact replies repeat bit for bit, fast reads prompts quicker", '"auto", "exact" or "fast"'
     ),
     "model_folders": Words("Folders to look for models in", "a list of folders"),
+    "shape_effort": Words(
+        "How much work a shape may cost, times the usual; more may take seconds",
+        "a whole number from 1 to 100",
+    ),
+    "import_mb": Words("The longest file of chats that is read, in MiB", "a whole number from 1 to 65536"),
     "theme": Words("The colours", "the name of a theme"),
     "reduced_motion": Words("Nothing moves or blinks, and less is drawn", _SWITCH),
     "enter": Words("What Enter does while a message is written", '"send" or "newline"'),

@@ -36,6 +36,11 @@ class ReplySettings:
     frequency_penalty: float = _DEFAULT.frequency_penalty
     presence_penalty: float = _DEFAULT.presence_penalty
     penalty_last_n: int = _DEFAULT.penalty_last_n
+    dry_multiplier: float = _DEFAULT.dry_multiplier
+    dry_base: float = _DEFAULT.dry_base
+    dry_allowed_length: int = _DEFAULT.dry_allowed_length
+    dry_last_n: int = _DEFAULT.dry_last_n
+    dry_breakers: str = _DEFAULT.dry_breakers
     seed: int | None = None
     max_tokens: int = Field(default=1024, ge=1)
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -80,6 +85,17 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+class LimitsSettings:
+    """What is refused because it would take too long or too much; `shape_effort` is that of `Load`.
+
+    What guards against hostile files, such as the time of a chat template, is no matter of taste and not in here.
+    """
+
+    shape_effort: int = Field(default=1, ge=1, le=100)
+    import_mb: int = Field(default=128, ge=1, le=65_536)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class InterfaceSettings:
     """How the interface looks and feels. `enter` says what Enter does in the field for messages."""
 
@@ -99,6 +115,7 @@ class Settings:
     system: str = ""
     engine: EngineSettings = Field(default_factory=EngineSettings)
     interface: InterfaceSettings = Field(default_factory=InterfaceSettings)
+    limits: LimitsSettings = Field(default_factory=LimitsSettings)
     keys: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
 
 

@@ -19,13 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.paths import write_private
 from app.setting_words import range_words
-from app.settings import EngineSettings, InterfaceSettings, ReplySettings, Settings
+from app.settings import EngineSettings, InterfaceSettings, LimitsSettings, ReplySettings, Settings
 
 MOST_BYTES = 256 * 1024
 _TABLES: Mapping[str, type[Any]] = {
     "reply": ReplySettings,
     "engine": EngineSettings,
     "interface": InterfaceSettings,
+    "limits": LimitsSettings,
 }
 _CLOSING = re.compile(r"\"\"\"|'''|[\]}]")
 _POSITION = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
@@ -155,6 +156,7 @@ class _Reader:
             system=made["reply"].get("system", ""),
             engine=EngineSettings(**made["engine"]),
             interface=InterfaceSettings(**made["interface"]),
+            limits=LimitsSettings(**made["limits"]),
             keys=self._keys(found.get("keys", {})),
         )
 

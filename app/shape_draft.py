@@ -63,6 +63,16 @@ class ShapeDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unsaved:
+    """What a person wrote and did not save, and what it was at its beginning: a saved shape, or what a new one is
+    begun with.
+    """
+
+    draft: ShapeDraft
+    begun: ShapeDraft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """What there is to say about a draft; the last three are empty unless it is `usable`.
 

@@ -1,4 +1,4 @@
-"""What bends and restricts the choices of one turn: bias, bans, and Thinking(Landing(RunGuard(Constraint))).
+"""What bends and restricts the choices of one turn: bias, bans, DRY, and Thinking(Landing(RunGuard(Constraint))).
 
 Knows a request, a vocabulary and how long the prompt is; nothing of drafts, of events or of how tokens are chosen. The
 same for every path: a turn alone, in lockstep, and its replay. Invariant: what the budgets allow fits into the context,
@@ -11,11 +11,12 @@ from typing import Protocol
 
 from engine.decoding.bias import BannedTokens, LogitBias
 from engine.decoding.constraint import Constraint
+from engine.decoding.dry import Dry
 from engine.decoding.endings import Endings
 from engine.decoding.guards import RunGuard
 from engine.decoding.landing import Landing
 from engine.decoding.masks import is_legal
-from engine.decoding.processor import LogitProcessor, Structured
+from engine.decoding.processor import LogitProcessor, Shaped, Structured
 from engine.decoding.region import Region
 from engine.decoding.sampler import Sampler
 from engine.decoding.thinking import LONGEST_GAP, Thinking
@@ -114,7 +115,7 @@ def arm(armoury: Armoury, request: Generate, prompt: Prompt, *, length: int) -> 
     structure: Structured | None = None
     landing: Landing | None = None
     constraint: Constraint | None = None
-    guard: Structured | None = None
+    guard: Shaped | None = None
     if request.shape is not None:
         compiled = armoury.compiled(request.shape)
         constraint = structure = guard = armoury.constraint(request.shape)
@@ -134,7 +135,7 @@ def arm(armoury: Armoury, request: Generate, prompt: Prompt, *, length: int) -> 
             budget=max(0, min(thoughts, room - reply)),
             stop_loops=request.stop_loops,
         )
-    processors = _bent(request.sampling, armoury.vocabulary.size)
+    processors = bent(request.sampling, armoury.vocabulary)
     if structure is not None:
         processors.append(structure)
     armed = Armed(
@@ -204,8 +205,9 @@ def _ended(armed: Armed) -> bool:
     return armed.structure is not None and armed.structure.ahead().ended
 
 
-def _bent(sampling: Sampling, size: int) -> list[LogitProcessor]:
-    """Return bias and bans, in the order in which they bend a row."""
+def bent(sampling: Sampling, vocabulary: Vocabulary) -> list[LogitProcessor]:
+    """Return bias, bans and DRY, in the order in which they bend a row. Raises `TurnRefused` for other ids."""
+    size = vocabulary.size
     ids = [*sampling.logit_bias, *sampling.banned]
     if ids and not 0 <= min(ids) <= max(ids) < size:
         raise TurnRefused("usage", f"Token ids of this model go from 0 to {size - 1}.")
@@ -214,12 +216,21 @@ def _bent(sampling: Sampling, size: int) -> list[LogitProcessor]:
         processors.append(LogitBias(sampling.logit_bias))
     if sampling.banned:
         processors.append(BannedTokens(sampling.banned))
+    if sampling.dry_multiplier and sampling.dry_last_n:
+        processors.append(
+            Dry(
+                multiplier=sampling.dry_multiplier,
+                base=sampling.dry_base,
+                allowed=sampling.dry_allowed_length,
+                last_n=sampling.dry_last_n,
+                breakers=sampling.dry_breakers,
+                piece=vocabulary.piece,
+            )
+        )
     return processors
 
 
-def _landing(
-    inner: Structured, endings: Endings, asked: int, room: int, thoughts: int
-) -> tuple[Landing, int]:
+def _landing(inner: Shaped, endings: Endings, asked: int, room: int, thoughts: int) -> tuple[Landing, int]:
     """Return a landing with its budget: what was asked for, or what a small context leaves beside the reasoning."""
     budget = max(1, min(asked, max(room - thoughts, room // 2)))
     try:

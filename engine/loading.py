@@ -29,6 +29,7 @@ from engine.probe import judge, recall
 from engine.protocol import Load
 from engine.template import ChatTemplate, PromptMessage, TemplateError
 from engine.turn import Engine
+from grammars.matcher import allow_effort
 
 _TEMPLATE_KEY = "tokenizer.chat_template"
 
@@ -43,8 +44,10 @@ def load_engine(
 
     `progress` hears fractions from 0 to 1 and returns False to cancel (`LoadCancelled`). Raises `ModelFileError`.
     `cache` is the folder where verdicts of the numerics probe and costs of forwards are kept.
-    The exact kernels are a setting of the process that llama.cpp reads once: one process, one numerics.
+    The exact kernels are a setting of the process that llama.cpp reads once: one process, one numerics. What shapes may
+    cost is one of the process, too.
     """
+    allow_effort(request.shape_effort)
     path = Path(request.model)
     header = _read_header(path)
     draft = None if request.draft_model is None else _read_header(Path(request.draft_model))

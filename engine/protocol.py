@@ -34,8 +34,11 @@ class Sampling:
 
     `temperature` 0 takes the likeliest; so does anything below 0.001. `top_k` 0 sets no limit of its own (the chain
     then begins at the 1,000 likeliest). `typical_p` 1 and `top_n_sigma` 0 do nothing. `penalty_last_n` counts tokens of
-    history, prompt and forced ones included. `logit_bias` maps token ids to what is added to their logits. `banned` ids
-    are never chosen. `seed` None means a random one, which the turn reports.
+    history, prompt and forced ones included. `dry_multiplier` 0 switches DRY off: a repetition of L tokens, at least
+    `dry_allowed_length` and within the last `dry_last_n`, makes the token that goes on with it less likely by
+    `dry_multiplier * dry_base ** (L - dry_allowed_length)`, and no repetition reaches over a line break or one of the
+    characters `dry_breakers`; DRY comes before the other penalties. `logit_bias` maps token ids to what is added to
+    their logits. `banned` ids are never chosen. `seed` None means a random one, which the turn reports.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100), AfterValidator(_cold_enough)] = 0.7
@@ -48,6 +51,11 @@ class Sampling:
     frequency_penalty: float = Field(default=0.0, allow_inf_nan=False)
     presence_penalty: float = Field(default=0.0, allow_inf_nan=False)
     penalty_last_n: int = Field(default=64, ge=0, lt=2**31)
+    dry_multiplier: float = Field(default=0.0, ge=0, le=1000)
+    dry_base: float = Field(default=1.75, ge=1, le=1000)
+    dry_allowed_length: int = Field(default=2, ge=1, lt=2**31)
+    dry_last_n: int = Field(default=1024, ge=0, lt=2**31)
+    dry_breakers: str = Field(default=':"*', max_length=100)
     logit_bias: dict[int, Annotated[float, Field(gt=-1e30, lt=1e30)]] = Field(default_factory=dict)
     banned: tuple[int, ...] = ()
     seed: int | None = Field(default=None, ge=0, lt=2**63)
@@ -74,7 +82,8 @@ class Message:
 class Load:
     """Load a model. `context` None takes the smaller of the model's and 8,192; `threads` None the physical cores.
 
-    `draft_model` is a smaller model with the same vocabulary that guesses ahead.
+    `draft_model` is a smaller model with the same vocabulary that guesses ahead. A shape may cost `shape_effort` times
+    the usual work before it is refused.
     """
 
     model: str
@@ -83,6 +92,7 @@ class Load:
     threads: int | None = Field(default=None, ge=1, le=512)
     gpu_layers: int = Field(default=0, ge=-1, lt=2**31)
     numerics: Numerics = "auto"
+    shape_effort: int = Field(default=1, ge=1, le=100)
     type: Literal["load"] = "load"
 
 

@@ -18,7 +18,7 @@ from grammars.findings import Finding, Rewrite
 from grammars.guards import guarded
 from grammars.keywords import ANNOTATIONS, words
 from grammars.lark import inline_schemas, position, refuse_vocabulary
-from grammars.matcher import LIMITS, byte_tokenizer
+from grammars.matcher import byte_tokenizer, limits
 from grammars.refusal import TOO_LARGE, UNCOUNTED, explain
 from grammars.rewrite import rewrite
 from grammars.satisfiable import joined_patterns, without_endless
@@ -56,7 +56,7 @@ _AS_MEANT = ANNOTATIONS - {"format"} | words(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """A compiled shape. `text` is what `LLMatcher` takes, together with `LIMITS`.
+    """A compiled shape. `text` is what `LLMatcher` takes, together with `limits()`.
 
     `rewrites` are the parts of a schema that were put in other words; `afterwards` the keywords that are not enforced
     while writing and have to be checked when the reply is complete; `endless` the paths of parts that can never be
@@ -156,7 +156,7 @@ def _caret(pattern: str) -> str:
     Asked through a schema, whose excerpt is the pattern itself with `/` and line breaks escaped.
     """
     schema = {"type": "string", "pattern": pattern}
-    message = LLMatcher.validate_grammar(_envelope(json_schema=schema), limits=LIMITS)
+    message = LLMatcher.validate_grammar(_envelope(json_schema=schema), limits=limits())
     caret = re.match(r"regex parse error:\n    .*\n    ( *)\^", message)
     if not caret:
         return ""
@@ -203,7 +203,7 @@ def _placed(schema: Schema, spec: GrammarSpec, where: str) -> "_Shape":
     """Prepare the schema of a `%json`, whose errors stand at a position of the grammar."""
 
     def validate(text: str) -> None:
-        if message := LLMatcher.validate_grammar(text, limits=LIMITS):
+        if message := LLMatcher.validate_grammar(text, limits=limits()):
             raise ShapeError(explain(message, "")[0])
 
     try:
@@ -306,7 +306,7 @@ def _located(shape: _Shape, error: ShapeError) -> ShapeError:
     failing: dict[str, set[str]] = {}
     for path, part in list(shape.places.items())[: max(1, min(200, 1_000_000 // size))]:
         probe = {"$defs": definitions, "allOf": [_rebased(part)]}
-        message = LLMatcher.validate_grammar(_envelope(json_schema=probe), limits=LIMITS)
+        message = LLMatcher.validate_grammar(_envelope(json_schema=probe), limits=limits())
         if message and explain(message.replace(_ROOT, ""), "")[0] == error.why:
             failing[path] = set(re.findall(r'"\$ref": "#/\$defs/([^"]+)"', json.dumps(part)))
     named = {
@@ -350,7 +350,7 @@ def _finish(spec: GrammarSpec, lark: str) -> Grammar:
 def _try(text: str, spec: GrammarSpec) -> None:
     """Build a matcher over bytes and its first mask; raise ShapeError with what llguidance says."""
     tokenizer = byte_tokenizer()
-    matcher = LLMatcher(tokenizer, text, log_level=0, limits=LIMITS)
+    matcher = LLMatcher(tokenizer, text, log_level=0, limits=limits())
     mask = 0 if matcher.is_error() else int.from_bytes(matcher.compute_bitmask(), "little")
     if matcher.is_error():
         raise ShapeError(*explain(matcher.get_error(), spec.text if spec.kind == "lark" else ""))

@@ -11,14 +11,36 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from grammars.spec import ShapeError
 
-# For every matcher built, here and in the engine. Rows and items well above need; the lexer's fuel is
-# llguidance's own default, because five times as much lets `a{1000000}` compute for seconds.
-LIMITS = LLParserLimits(
-    max_items_in_row=20_000,
-    step_max_items=200_000,
-    max_grammar_size=1_000_000,
-    verbose_errors=False,
+# Rows and items well above need; the lexer's fuel is llguidance's own default, because five times as much lets
+# `a{1000000}` compute for seconds.
+_USUAL = LLParserLimits(max_items_in_row=20_000, step_max_items=200_000, max_grammar_size=1_000_000)
+_WORK = (
+    "max_items_in_row",
+    "step_max_items",
+    "max_grammar_size",
+    "initial_lexer_fuel",
+    "step_lexer_fuel",
+    "max_lexer_states",
 )
+
+
+class _Effort:
+    """How much work a shape may cost in this process, as what llguidance takes."""
+
+    limits = LLParserLimits(**{name: getattr(_USUAL, name) for name in _WORK}, verbose_errors=False)
+
+
+def limits() -> LLParserLimits:
+    """Return the limits for every matcher that is built, here and in the engine."""
+    return _Effort.limits
+
+
+def allow_effort(times: int) -> None:
+    """Let a shape cost so many times the usual work, in this process from now on; 1 answers within a second."""
+    wanted = {name: min(getattr(_USUAL, name) * times, 2**31 - 1) for name in _WORK}
+    if any(getattr(_Effort.limits, name) != value for name, value in wanted.items()):
+        _Effort.limits = LLParserLimits(**wanted, verbose_errors=False)
+        pristine.cache_clear()
 
 
 @cache
@@ -30,7 +52,7 @@ def byte_tokenizer() -> LLTokenizer:
 @lru_cache(maxsize=64)
 def pristine(grammar: str) -> LLMatcher:
     """Return a matcher to copy from. Raises ShapeError for a grammar that llguidance refuses."""
-    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0, limits=LIMITS)
+    matcher = LLMatcher(byte_tokenizer(), grammar, log_level=0, limits=limits())
     if matcher.is_error():
         raise ShapeError(matcher.get_error().split("\n", 1)[0])
     return matcher

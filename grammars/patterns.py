@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from llguidance import LLMatcher
 
-from grammars.matcher import LIMITS, pristine, walk
+from grammars.matcher import limits, pristine, walk
 from grammars.refusal import explain
 from grammars.spec import ShapeError
 
@@ -47,7 +47,7 @@ def broken(pattern: str) -> str | None:
 
 @lru_cache(maxsize=4_096)
 def _judged(pattern: str) -> tuple[str | None, str | None]:
-    message = LLMatcher.validate_grammar(_grammar(pattern), limits=LIMITS)
+    message = LLMatcher.validate_grammar(_grammar(pattern), limits=limits())
     if not re.search(r"regex parse error|lookarounds not", message):
         return None, None  # what else it says depends on the schema around
     for sign, construct in _CONSTRUCTS:
@@ -93,7 +93,7 @@ def found_in(pattern: str, text: str) -> bool | None:
 def overlap(patterns: tuple[str, ...]) -> bool:
     """Tell whether llguidance cannot tell apart the keys that `patternProperties` matches."""
     schema = {"type": "object", "patternProperties": dict.fromkeys(map(written, patterns), True)}
-    message = LLMatcher.validate_grammar(json.dumps({"grammars": [{"json_schema": schema}]}), limits=LIMITS)
+    message = LLMatcher.validate_grammar(json.dumps({"grammars": [{"json_schema": schema}]}), limits=limits())
     return "disjoint" in message
 
 

@@ -6,7 +6,8 @@ import random
 import numpy as np
 from llguidance import LLMatcher
 
-from grammars.compile import LIMITS, Grammar, byte_tokenizer, compile_grammar
+from grammars.compile import Grammar, compile_grammar
+from grammars.matcher import byte_tokenizer, limits
 from grammars.spec import GrammarSpec
 
 
@@ -17,7 +18,7 @@ def compiled(kind, text, **options) -> Grammar:
 
 
 def matcher(grammar: Grammar) -> LLMatcher:
-    fresh = LLMatcher(byte_tokenizer(), grammar.text, log_level=0, limits=LIMITS)
+    fresh = LLMatcher(byte_tokenizer(), grammar.text, log_level=0, limits=limits())
     assert not fresh.is_error(), fresh.get_error()
     return fresh
 

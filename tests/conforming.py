@@ -26,7 +26,8 @@ from engine.events import Failed, Finished
 from engine.loading import load_engine
 from engine.protocol import Generate, Load, Message, Sampling
 from engine.turn import Engine
-from grammars.compile import LIMITS, byte_tokenizer, compile_grammar
+from grammars.compile import compile_grammar
+from grammars.matcher import byte_tokenizer, limits
 from grammars.spec import GrammarSpec, ShapeError
 
 MODELS: dict[str, int | None] = {"gpt-2": None, "llama-spm": None, "qwen2": 152_064}
@@ -153,6 +154,6 @@ def _multiple_of(_: Any, multiple: Any, value: Any, __: Any) -> Iterator[Validat
 
 def in_language(spec: GrammarSpec, text: str) -> bool:
     """Tell whether a reply is a word of its grammar, walked over bytes."""
-    matcher = LLMatcher(byte_tokenizer(), compile_grammar(spec).text, log_level=0, limits=LIMITS)
+    matcher = LLMatcher(byte_tokenizer(), compile_grammar(spec).text, log_level=0, limits=limits())
     data = list(text.encode())
     return matcher.try_consume_tokens(data) == len(data) and matcher.is_accepting()

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.arming import bent
 from engine.decoding.constraint import Constraint
 from engine.decoding.decoder import Committed, Decoder, Round
 from engine.decoding.naive import naive
@@ -52,7 +53,7 @@ class RandomDrafts:
     def begin(self, prompt: Sequence[int]) -> None:
         self.seen.extend(prompt)
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         self.seen.extend(tokens)
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
@@ -91,7 +92,7 @@ class Oracle:
     def begin(self, prompt: Sequence[int]) -> None:
         self._at = 0
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         self._at += len(tokens)
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
@@ -132,9 +133,8 @@ def stream(
         if shape is None
         else Constraint(compile_grammar(shape), VOCABULARY.tokenizer, VOCABULARY.end_ids)
     )
-    sampler = Sampler(
-        sampling, seed=seed, history=PROMPT, processors=[] if constraint is None else [constraint]
-    )
+    processors = [*bent(sampling, VOCABULARY), *filter(None, [constraint])]
+    sampler = Sampler(sampling, seed=seed, history=PROMPT, processors=processors)
     return FakeContext(VOCABULARY.size, **context), sampler, constraint
 
 

@@ -57,6 +57,10 @@ HARD: dict[str, GrammarSpec] = {
     "lark": GrammarSpec(
         kind="lark", text='start: sum\nsum: term ("+" term)*\nterm: NUM | "f[" sum "]"\nNUM: /[0-9]+/'
     ),
+    "dead end": GrammarSpec(
+        kind="lark",
+        text='start: "x" tail NEVER | /[a-w]+/ "."\ntail: "y" | "z"\nNEVER: /[a-z]{2}/ & /[a-z]{3}/',
+    ),
     "lark with json": GrammarSpec(
         kind="lark",
         text='start: "<r>" body "</r>"\nbody: %json {"type":"object","properties":{"a":{"type":"string"}},'

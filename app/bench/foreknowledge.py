@@ -19,7 +19,7 @@ class Foreknowledge:
         """Stand before the reply, whatever the prompt."""
         self._at = 0
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Step over committed tokens, which are the reply's."""
         self._at += len(tokens)
 

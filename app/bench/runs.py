@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from app.bench.clock import Clock, Timed
 from app.bench.foreknowledge import Foreknowledge
@@ -142,6 +142,7 @@ class Bench:
         replies: dict[str | None, list[list[int]]] = {}
         for turn, one in enumerate(result.task.turns):
             shape = None if one.shape is None else one.shape.hash
+            fresh = self._engine.drafts
             for mode in modes:
                 if mode == "naive":
                     yield turn, mode, self._timed(result, turn, one, None, Gate(curve))
@@ -212,13 +213,16 @@ def write(
     constraint = None if request.shape is None else engine.constraint(request.shape)
     prompt = engine.prompt(request.messages).ids
     _read(engine.context, prompt)
-    context: Context = _Observed(engine.context, len(prompt), tally, gate if source is None else None)
-    if clock is not None:
+    context: Any = _Observed(engine.context, len(prompt), tally, gate if source is None else None)
+    structure: Any = constraint
+    drafter: Any = source
+    judge: Any = gate
+    if clock is not None:  # what stands in for an object has its methods, and no type that says so
         context = Timed(context, clock, "forward")
-        constraint = constraint and Timed(constraint, clock, "mask", opens=("ahead",))
-        source = source and Timed(source, clock, "drafts", opens=("walk",))
-        gate = Timed(gate, clock, "drafts")
-    processors = [] if constraint is None else [constraint]
+        structure = structure and Timed(structure, clock, "mask", opens=("ahead",))
+        drafter = drafter and Timed(drafter, clock, "drafts", opens=("walk",))
+        judge = Timed(judge, clock, "drafts")
+    processors = [] if structure is None else [structure]
     sampler = (
         Sampler(GREEDY, seed=0, history=prompt, processors=processors)
         if transcript is None
@@ -231,16 +235,16 @@ def write(
             processors=processors,
         )
     )
-    chooser = sampler if clock is None else Timed(sampler, clock, "choice")
+    chooser: Any = sampler if clock is None else Timed(sampler, clock, "choice")
     end_ids, budget = engine.vocabulary.end_ids, request.max_tokens
     accounted = 0.0 if clock is None else sum(clock.seconds.values())
     started, worked = time.perf_counter(), time.thread_time()
-    if source is None:
-        steps = naive(context, chooser, structure=constraint, end_ids=end_ids, budget=budget)
+    if drafter is None:
+        steps = naive(context, chooser, structure=structure, end_ids=end_ids, budget=budget)
         tokens = [step.token for step in steps if isinstance(step, Committed)]
     else:
         decoder = Decoder(
-            context, chooser, structure=constraint, source=source, gate=gate, end_ids=end_ids, budget=budget
+            context, chooser, structure=structure, source=drafter, gate=judge, end_ids=end_ids, budget=budget
         )
         rounds = [step for step in decoder.run() if isinstance(step, Round)]
         if decoder.finish == "cancelled":

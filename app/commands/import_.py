@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from app.commands.kept import open_store
+from app.commands.person import person_settings
 from app.commands.texts import read_text
 from app.exchange import ImportRefusedError, import_chats
-from app.exchange.import_ import MAX_BYTES
 from app.terminal import emit, narrate, refuse
 
 
@@ -18,10 +18,11 @@ def import_(
     ],
 ) -> None:
     """Add the chats of an export to the saved ones; print their numbers."""
-    text = read_text(str(file), most=MAX_BYTES)
+    most = person_settings().limits.import_mb * 2**20
+    text = read_text(str(file), most=most)
     with open_store(make=True) as store:
         try:
-            imported = import_chats(store, text)
+            imported = import_chats(store, text, most)
         except ImportRefusedError as error:
             refuse(f"{file} cannot be imported: {error}. Nothing was added.")
     for notice in imported.notices:

@@ -76,6 +76,7 @@ class Picker:
                 threads=self._given("threads", engine.threads),
                 gpu_layers=self._given("gpu_layers", engine.gpu_layers),
                 numerics=self._given("numerics", engine.numerics),
+                shape_effort=self._settings.limits.shape_effort,
             )
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]

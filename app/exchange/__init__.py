@@ -2,14 +2,16 @@
 
 from app.exchange.export import dumps, export_chat, export_chats
 from app.exchange.format import Export
-from app.exchange.import_ import Imported, ImportRefusedError, import_chats
+from app.exchange.import_ import Imported, ImportRefusedError, adopt, import_chats, read_chats
 
 __all__ = [
     "Export",
     "ImportRefusedError",
     "Imported",
+    "adopt",
     "dumps",
     "export_chat",
     "export_chats",
     "import_chats",
+    "read_chats",
 ]

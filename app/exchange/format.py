@@ -138,6 +138,11 @@ class Sampling(_Open):
     penalty_last_n: Annotated[int, Field(ge=0, lt=2**31)]
     typical_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     top_n_sigma: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    dry_multiplier: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    dry_base: Annotated[float, Field(ge=1, le=1000)] = 1.75
+    dry_allowed_length: Annotated[int, Field(ge=1, lt=2**31)] = 2
+    dry_last_n: Annotated[int, Field(ge=0, lt=2**31)] = 1024
+    dry_breakers: Annotated[str, Field(max_length=100)] = ':"*'
     logit_bias: Annotated[
         dict[TokenKey, Annotated[float, Field(gt=-1e30, lt=1e30)]],
         Field(description="by token id", json_schema_extra={"additionalProperties": False}),

@@ -23,7 +23,7 @@ from engine.protocol import Sampling
 from grammars.spec import GrammarSpec, Guards
 
 MAX_BYTES = 128 * 1024 * 1024
-"""The longest document, in UTF-8."""
+"""The longest document, in UTF-8, where nothing else is asked for."""
 
 MAX_DEPTH = 64
 """How deeply arrays and objects may stand in each other."""
@@ -46,13 +46,47 @@ class Imported:
     notices: tuple[str, ...]
 
 
-def import_chats(store: Store, text: str) -> Imported:
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """The chats of a document before they are added, and what is not as it was in the document."""
+
+    chats: tuple[NewChat, ...]
+    notices: tuple[str, ...]
+
+
+def import_chats(store: Store, text: str, most: int | None = None) -> Imported:
     """Add the chats of an export document to the store.
 
     Raises `ImportRefusedError` if it is none or too large, `StoreError` if it cannot be kept; nothing is then added.
     """
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise ImportRefusedError(f"it is longer than {MAX_BYTES // 2**20} MiB")
+    return adopt(store, read_chats(text, most))
+
+
+def adopt(store: Store, incoming: Incoming) -> Imported:
+    """Add chats that were read; of one that is here already it makes a copy and says so. Raises `StoreError`."""
+    here = [chat.chat.title or "untitled" for chat in incoming.chats if _is_here(store, chat)]
+    notices = list(incoming.notices)
+    if here:
+        names = _short(", ".join(f"“{title}”" for title in here))
+        was = (
+            "was here already and is now here twice"
+            if len(here) == 1
+            else "were here already and are now here twice"
+        )
+        notices.append(f"{names} {was}.")
+    numbers = store.adopt(incoming.chats)
+    return Imported(
+        chats=tuple(numbers),
+        messages=sum(len(chat.messages) for chat in incoming.chats),
+        notices=tuple(notices),
+    )
+
+
+def read_chats(text: str, most: int | None = None) -> Incoming:
+    """Return the chats of an export document of at most `most` bytes; needs no store. Raises `ImportRefusedError`."""
+    most = MAX_BYTES if most is None else most
+    if len(text) > most or len(text.encode("utf-8", "surrogatepass")) > most:
+        raise ImportRefusedError(f"it is longer than {most // 2**20} MiB")
     value, replaced = _Cleaner().clean(_parse(text))
     document = _document(value)
     shapes = {key: _shape(key, shape) for key, shape in document.shapes.items()}
@@ -64,10 +98,21 @@ def import_chats(store: Store, text: str) -> Imported:
         notices.append(f"{_count(replaced, 'lone surrogate')} in the file became the replacement character.")
     if other := sum(shapes[key].hash != shape.hash for key, shape in document.shapes.items()):
         notices.append(f"{_count(other, 'shape')} in the file had another hash than its text has.")
-    numbers = store.adopt(new)
-    return Imported(
-        chats=tuple(numbers), messages=sum(len(chat.messages) for chat in new), notices=tuple(notices)
+    return Incoming(chats=tuple(new), notices=tuple(notices))
+
+
+def _is_here(store: Store, new: NewChat) -> bool:
+    """Tell whether all messages are in a chat of the same moment, whatever it is called and has besides now."""
+    return bool(new.messages) and any(
+        chat.created_at == new.chat.created_at
+        and chat.messages >= len(new.messages)
+        and set(map(_told, new.messages)) <= set(map(_told, store.tree(chat.id)))
+        for chat in store.chats()
     )
+
+
+def _told(message: StoredMessage) -> tuple[str, str, datetime]:
+    return message.role, message.content, message.created_at
 
 
 def _parse(text: str) -> Any:

@@ -221,6 +221,17 @@ class Store(Chats):
             shape_hash,
         )
 
+    def count_under_shape(self, shape_hash: str) -> int:
+        """Return how many replies `replies_under_shape` has."""
+        row = self._database.row(
+            """SELECT count(*) AS number FROM shapes s JOIN messages m ON m.shape_id = s.id
+            JOIN replies r ON r.message_id = m.id JOIN chats c ON c.id = m.chat_id
+            WHERE s.hash = ? AND r.state = 'done' AND m.trashed_at IS NULL AND c.trashed_at IS NULL""",
+            shape_hash,
+        )
+        assert row is not None  # a count is never without a row
+        return row["number"]
+
     def last_used(self, shape_hash: str) -> datetime | None:
         """Return when a message was last sent or a reply last begun under a shape, trash included."""
         row = self._database.row(

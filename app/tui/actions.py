@@ -76,7 +76,9 @@ class MessageActions:
             raise RefusedError("Only your own messages can be edited; R asks for another reply.")
 
         text = self._left.pop(message.id, message.content)
-        dialog = TextDialog("Edit and send again", text, note="The old message stays beside it.")
+        dialog = TextDialog(
+            "Edit and send again", text, take="sends it", note="The old message stays beside it."
+        )
 
         def send(text: str | None) -> None:
             if text is not None:

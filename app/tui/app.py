@@ -3,13 +3,16 @@
 Knows how the rooms are wired together; each screen knows its own layout.
 """
 
-import asyncio
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import ClassVar
 
+from textual import events
 from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.theme import Theme
 
@@ -22,9 +25,12 @@ from app.store.store import Store
 from app.store.values import StoreError
 from app.supervisor import Supervisor
 from app.terminal import refuse
+from app.tui.key_order import KeyOrder
 from app.tui.paste import install
 from app.tui.preferences import Preferences
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.help import HelpScreen, screen_help
+from app.tui.screens.keys import KeyCatcher
 from app.tui.widgets.transcript import Transcript
 from app.tui.words import key_words
 from engine.protocol import Load
@@ -56,6 +62,9 @@ class StampoApp(App[None]):
         (72, "-medium"),
         (120, "-wide"),
     ]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Keys", id="help", priority=True, tooltip="List the keys of the screen")
+    ]
     VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]]] = [(0, "-short"), (20, "-tall")]
 
     def __init__(
@@ -83,6 +92,14 @@ class StampoApp(App[None]):
         )
         self.preferences = Preferences(self, self.session, settings, say=self._say)
         self._trouble = trouble
+        self._key_order = KeyOrder(self, super().on_event)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take keys and pastes strictly in their order."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self._key_order.take(event)
+        else:
+            await super().on_event(event)
 
     def on_mount(self) -> None:
         """Show the chat and begin to load."""
@@ -91,12 +108,13 @@ class StampoApp(App[None]):
         self.push_screen(ChatScreen(self.session, self._shapes, self.preferences))
         if self._trouble or faults:
             self.call_after_refresh(self._say, " ".join(filter(None, (self._trouble, *faults))))
-        self.session.engine.start()
+        # Another process, beside which the first frame would be late.
+        self.call_after_refresh(self.session.engine.start)
         self.set_timer(WARM_UP_S, self._warm_up)
 
-    async def _warm_up(self) -> None:
-        """Import the validator while the person is still reading; it takes a second."""
-        await asyncio.to_thread(import_module, "grammars.check")
+    def _warm_up(self) -> None:
+        """Do in the background what would be in the way later; leaving does not wait for it."""
+        Thread(target=_prepare, name="warm-up", daemon=True).start()
 
     async def action_quit(self) -> None:
         """Keep unsent text and leave."""
@@ -104,6 +122,23 @@ class StampoApp(App[None]):
             if isinstance(screen, ChatScreen):
                 screen.keep_draft()
         self.exit()
+
+    def action_help(self) -> None:
+        """List the keys of the screen in front."""
+        screen = self.screen
+        if isinstance(screen, ChatScreen):
+            screen.action_help()
+        elif isinstance(screen, HelpScreen):
+            screen.dismiss()
+        else:
+            self.push_screen(screen_help(screen, keys=self.preferences.keys))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave every key to the screen that asks for one, and help to those that are Stampo's own."""
+        screen = self.screen
+        if action == "help":
+            return type(screen).__module__.startswith("app.tui.") and not isinstance(screen, KeyCatcher)
+        return super().check_action(action, parameters)
 
     def action_help_quit(self) -> None:
         """Say which key quits to those who press Ctrl+C."""
@@ -143,6 +178,15 @@ class StampoApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, ChatScreen):
                 screen.say(text)
+
+
+def _prepare() -> None:
+    """Import the validator, which takes a second, and spare the collector all that is there to stay.
+
+    To look through all that was imported takes it a fifth of a second, in which no key is echoed.
+    """
+    import_module("grammars.check")
+    gc.freeze()
 
 
 def run(load: Load, settings: Settings | None = None, trouble: str = "") -> None:

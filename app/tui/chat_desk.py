@@ -21,7 +21,7 @@ class ChatDesk:
     """`say` shows a sentence, `reveal` goes to a chat, and there to a message, `opened` hears of another open chat.
 
     `replaced` hears of another open chat that nobody asked for; whoever put the old one into the trash stays in the
-    list, where the key is that takes it out again.
+    list, where the key is that takes it out again. `import_bytes` is the length of the longest file to import.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class ChatDesk:
         reveal: Callable[[int, int | None], None],
         opened: Callable[[], None],
         replaced: Callable[[], None],
+        import_bytes: Callable[[], int],
     ) -> None:
         self.keeping = Keeping(session)
         self._app = app
@@ -41,6 +42,7 @@ class ChatDesk:
         self._reveal = reveal
         self._opened = opened
         self._replaced = replaced
+        self._import_bytes = import_bytes
 
     def do(self, what: str, chat: int) -> None:
         """Do something with a chat of the list: the last part of a binding's id."""
@@ -94,14 +96,11 @@ class ChatDesk:
             self._say(f"The file could not be written: {error}")
 
     def import_(self, path: str = "") -> None:
-        """Add the chats of a file, which is asked for if it is not named. Raises `RefusedError` for a named one."""
-        if path:
-            self._import(path)
-        else:
-            self._app.push_screen(PathDialog("Import the chats of an export file", self._import))
+        """Add the chats of a file; without a path it is asked for."""
+        self._app.push_screen(PathDialog("Import the chats of an export file", self._import, path))
 
-    def _import(self, path: str) -> None:
-        imported = self.keeping.import_file(path)
+    async def _import(self, path: str) -> None:
+        imported = await self.keeping.import_file(path, self._import_bytes())
         count = len(imported.chats)
         words = f"Imported {count} chat{'' if count == 1 else 's'} with {imported.messages} message"
         self._say(" ".join([f"{words}{'' if imported.messages == 1 else 's'}.", *imported.notices]))

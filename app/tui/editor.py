@@ -1,15 +1,18 @@
 """The person's own editor: what they name in VISUAL or EDITOR, else nano or vi, on a private file.
 
-Knows no screen but through `App.suspend`. Invariant: the file is gone afterwards; the text before is never lost,
-because the caller has it.
+Knows no screen but through `App.suspend`. Invariants: the file is gone afterwards; the text before is never lost,
+because the caller has it; all else goes on meanwhile, so that a reply is written and kept, but nothing is drawn.
 """
 
+import asyncio
 import os
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +25,15 @@ class EditorError(Exception):
     """The text could not be edited; the text is a sentence for the person."""
 
 
-def edit(app: App[Any], text: str, *, suffix: str = ".txt") -> str:
+async def edit(app: App[Any], text: str, *, suffix: str = ".txt") -> str:
     """Let the person edit a text outside and return it; the terminal is theirs meanwhile. Raises `EditorError`."""
     command = _command()
     try:
         with tempfile.TemporaryDirectory(prefix="stampo-") as folder:  # only its owner may enter
             path = Path(folder) / f"text{suffix}"
             path.write_bytes(text.encode())
-            with app.suspend():
-                code = _run([*command, str(path)])
+            with app.batch_update(), app.suspend(), _interrupts_for_others():
+                code = await asyncio.to_thread(_run, [*command, str(path)])
             if isinstance(code, OSError):
                 raise code
             if code:
@@ -57,15 +60,22 @@ def edit(app: App[Any], text: str, *, suffix: str = ".txt") -> str:
 def _run(command: list[str]) -> int | OSError:
     """Run a program in the terminal; return its exit code, or what kept it from running.
 
-    Nothing is raised: `App.suspend` would leave the terminal to itself. Ctrl+C is for the program alone.
+    Nothing is raised: `App.suspend` would leave the terminal to itself.
     """
-    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         return subprocess.run(command, check=False).returncode
     except OSError as error:
         return error
     except ValueError as error:  # a NUL in the command
         return OSError(str(error))
+
+
+@contextmanager
+def _interrupts_for_others() -> Iterator[None]:
+    """Take no notice of Ctrl+C, which is for the program in the terminal alone."""
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
 

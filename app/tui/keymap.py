@@ -66,7 +66,7 @@ def actions() -> list[Action]:
                 found[binding.id] = Action(
                     id=binding.id,
                     owner=owner.__name__,
-                    part=_part(owner),
+                    part=part_words(owner),
                     keys=tuple(normal(key) for key in binding.key.split(",")),
                     what=binding.tooltip or binding.description,
                     priority=binding.priority,
@@ -172,7 +172,8 @@ def _owners() -> list[type[DOMNode]]:
     return sorted(found, key=lambda owner: owner.__name__)
 
 
-def _part(owner: type[DOMNode]) -> str:
+def part_words(owner: type[DOMNode]) -> str:
+    """Return what a class of widgets or screens is called."""
     if owner.__name__ == "ChatScreen" or owner.__module__.startswith("app.tui.widgets."):
         return MAIN
     words = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in owner.__name__).strip()

@@ -2,16 +2,21 @@
 
 Textual's parser reads a bracketed paste character by character and takes an escape character in it for the end of what
 came before, so that the beginning of such a paste is lost (textual/_xterm_parser.py, 8.2). Here a paste is cut out
-before that parser sees it. Invariant: everything else goes through unchanged; a paste whose opening is itself cut in
-two by a read is left to Textual.
+before that parser sees it. Bytes that are no UTF-8, which would end Textual's driver, come as lone surrogates in a
+paste, whose field says so, and as U+FFFD where they are typed. Invariant: everything else goes through unchanged; a
+paste whose opening is itself cut in two by a read is left to Textual.
 """
 
+import codecs
 from collections.abc import Generator, Iterable
+from functools import partial
 
 from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.drivers import linux_driver
 from textual.message import Message
+
+from app.terminal import well_formed
 
 
 class PasteParser(XTermParser):
@@ -31,7 +36,7 @@ class PasteParser(XTermParser):
             if self._paste is None:
                 before, start, data = data.partition(BRACKETED_PASTE_START)
                 if before:
-                    yield from super().feed(before)
+                    yield from super().feed(well_formed(before))
                 if start:
                     self._paste, self._tail = [], ""
             else:
@@ -51,5 +56,11 @@ class PasteParser(XTermParser):
 
 
 def install() -> None:
-    """Let Textual's driver for terminals read with this parser."""
+    """Let Textual's driver for terminals read with this parser, whatever bytes come."""
     linux_driver.XTermParser = PasteParser
+    linux_driver.getincrementaldecoder = _lenient
+
+
+def _lenient(encoding: str) -> partial[codecs.IncrementalDecoder]:
+    """Return what makes a decoder that keeps the bytes it cannot read as lone surrogates."""
+    return partial(codecs.getincrementaldecoder(encoding), errors="surrogateescape")

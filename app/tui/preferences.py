@@ -21,6 +21,7 @@ from app.tui.screens.keys import KeysScreen
 from app.tui.screens.models import ModelChoice, ModelsScreen
 from app.tui.screens.settings import RESET, Changes, SettingsScreen
 from app.tui.screens.shape_dialogs import WaysDialog
+from grammars.matcher import allow_effort
 
 FRAMES_PER_S = 15
 CALM_FRAMES_PER_S = 8
@@ -59,6 +60,7 @@ class Preferences:
             told.append(f"There is no theme {interface.theme!r}; the palette lists those there are.")
         self._app.animation_level = "none" if interface.reduced_motion else self._usual_animations
         self._session.set_defaults(self.settings.reply, self.settings.system)
+        allow_effort(self.settings.limits.shape_effort)
         if self.settings.keys or self.keys:
             self.keys, faults = usable(actions(), self.settings.keys)
             told += faults
@@ -86,7 +88,15 @@ class Preferences:
         }
         wanted = self._session.engine.wanted
         try:
-            self._session.load(replace(wanted, model=choice.model, draft_model=choice.draft_model, **changed))
+            self._session.load(
+                replace(
+                    wanted,
+                    model=choice.model,
+                    draft_model=choice.draft_model,
+                    shape_effort=self.settings.limits.shape_effort,
+                    **changed,
+                )
+            )
         except RefusedError as error:
             self._say(str(error))
             return

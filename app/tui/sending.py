@@ -193,11 +193,18 @@ class Sending:
 
     def edit_outside(self) -> None:
         """Write the message in the person's own editor."""
+        self._work(self._edit_outside())
+
+    async def _edit_outside(self) -> None:
         composer = self._composer
+        text = composer.text
         try:
-            composer.fill(edit(self._app, composer.text, suffix=".md"))
+            edited = await edit(self._app, text, suffix=".md")
         except EditorError as error:
             self._say(str(error))
+        else:  # a message that was refused meanwhile stands in front of what was there
+            refused = composer.text.removesuffix(text).rstrip("\n")
+            composer.fill("\n\n".join(filter(None, (refused, edited))))
 
     def history(self) -> Sequence[str]:
         """Return what was sent before, the newest first."""

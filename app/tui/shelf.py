@@ -18,7 +18,7 @@ from app.tui.screens.shape_picker import Library, Picked, ShapePicker
 from grammars.spec import Guards, Whitespace
 
 if TYPE_CHECKING:
-    from app.shape_draft import ShapeDraft
+    from app.shape_draft import Unsaved
     from app.tui.screens.results import Reveal
 
 
@@ -41,7 +41,7 @@ class Shelf:
         self._say = say
         self._suggest = suggest
         self._reveal = reveal
-        self._drafts: dict[str, ShapeDraft] = {}
+        self._drafts: dict[str, Unsaved] = {}
         self._typed: dict[str, str] = {}
 
     def pick(self) -> None:

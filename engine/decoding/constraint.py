@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from llguidance import LLMatcher, LLTokenizer
 
-from engine.decoding.masks import count_legal, legal_ids
+from engine.decoding.masks import legal_ids, only_legal
 from engine.decoding.processor import Bits, Row
 from engine.errors import AllTokensMasked, ConstraintError
-from grammars.compile import LIMITS, Grammar
+from grammars.compile import Grammar
+from grammars.matcher import limits
 
 
 class Constraint:
@@ -110,22 +111,32 @@ class ConstraintLookahead:
         if not matcher.is_accepting():
             return False
         mask = self._state.mask()
-        return mask.count <= len(self._end_ids) and self._end_ids.issuperset(mask.ids())
+        if np.count_nonzero(mask.bits) > len(self._end_ids):
+            return False
+        return self._end_ids.issuperset(legal_ids(mask.bits).tolist())
 
     def forced(self) -> Sequence[int]:
         """Return a span with exactly one legal token at each place; empty at a free choice."""
         if self._state.matcher.is_stopped():
             return ()
         mask = self._state.mask()  # shared and needed at a free place anyway
-        if mask.count != 1:
+        if mask.only is None:
             return ()
         if span := self._state.matcher.compute_ff_tokens():
             return span
-        return () if mask.ids()[0] in self._end_ids else mask.ids()
+        return () if mask.only in self._end_ids else (mask.only,)
 
     def mask(self) -> Bits:
         """Return the legal next tokens. Raises `ConstraintError`."""
         return self._state.mask().bits
+
+    def follow(self, tokens: Sequence[int]) -> int:
+        """Return how many tokens may follow, the end of the reply counting as one; see `ShapedLookahead`."""
+        matcher = self._state.matcher
+        if matcher.is_stopped():
+            return int(not tokens and not matcher.is_error())
+        # On a copy, because what asks the matcher about a future may leave something behind in it.
+        return matcher.deep_copy().validate_tokens([*tokens, min(self._end_ids)])
 
     def advance(self, token: int) -> None:
         """Step over a legal token. Raises `ConstraintError` if it is refused."""
@@ -144,10 +155,10 @@ class _Mask:
     there when its owner follows the same way.
     """
 
-    __slots__ = ("after", "bits", "count")
+    __slots__ = ("after", "bits", "only")
 
     bits: Bits
-    count: int
+    only: int | None
 
     def __init__(self) -> None:
         self.after: tuple[int, _Mask] | None = None
@@ -156,11 +167,8 @@ class _Mask:
         """Return the same mask without a way on, for walks that its owner is not likely to follow."""
         twin = _Mask()
         if hasattr(self, "bits"):
-            twin.bits, twin.count = self.bits, self.count
+            twin.bits, twin.only = self.bits, self.only
         return twin
-
-    def ids(self) -> list[int]:
-        return legal_ids(self.bits).tolist()
 
 
 class _State:
@@ -189,13 +197,13 @@ class _State:
             bits = np.empty((self._vocab_size + 31) // 32, dtype=np.uint32)
             self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
             _raise_error(self.matcher)
-            mask.count = count_legal(bits)
+            mask.only = only_legal(bits)
             mask.bits = bits
         return mask
 
 
 def _matcher(tokenizer: LLTokenizer, text: str) -> LLMatcher:
-    matcher = LLMatcher(tokenizer, text, log_level=0, limits=LIMITS)
+    matcher = LLMatcher(tokenizer, text, log_level=0, limits=limits())
     _raise_error(matcher)
     return matcher
 

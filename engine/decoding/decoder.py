@@ -305,7 +305,7 @@ class Decoder:
         else:
             figures.sampled += 1
         self._round.append(committed)
-        self._source.observe((token,))
+        self._source.observe((token,), certain=origin == "forced")
         self.finish = self._watch(token)
         if self.finish is None and self._reply_length() >= self._budget and not self._complete():
             self.finish = "length"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from engine.decoding.masks import count_legal, is_legal, legal_ids
-from engine.decoding.processor import Bits, Lookahead
+from engine.decoding.processor import Bits, ShapedLookahead
+from engine.decoding.recall import ends, likely, shorter
 from engine.decoding.tokens import START, Scan, TokenTable
 from engine.errors import ConstraintError, EngineError
 
@@ -21,6 +22,7 @@ _CHOICES = 1_000  # free choices in one walk
 _LONGEST = 100_000  # tokens of a first ending
 _NARROW = 16  # a mask of so few tokens is looked at token by token
 _KEPT = 16
+_SHORTENED = 32  # tokens of an ending that is shortened wherever it can be; twice as many of the first ones
 _BRACKETS = tuple("".join(closing) for size in (4, 3, 2, 1) for closing in product("]}", repeat=size))
 # Inside a text: closed by the token that closes most with it.
 _CLOSED = tuple('"' + brackets for brackets in _BRACKETS)
@@ -30,6 +32,8 @@ _VALUES = ('""', "0", "[]", "{}")
 _ON = (",", ":", '"')
 # One of each class of bytes, what ends or separates things first.
 _CLASSES = (*'"\n;.,:)]}>@-_/=+ ', "a", "A", "0", "1", "9", *"!#$%&'(*<?[\\^`{|~", "é")
+# What may have to stand before an ending that was known: the end of a text, a value, or both.
+_BEFORE = ('"', "'", '""', '"0"', "0", "]", "}", ")", ">", ";", "\n")
 _FEW_LETTERS = 12  # so many are tried one by one: units, a meridiem, the hour of a zone
 
 
@@ -51,7 +55,7 @@ class Endings:
 
     def __init__(self, table: TokenTable, samples: Sequence[str] = ()) -> None:
         self.table = table
-        self._spellings: dict[bytes, list[int]] = {}
+        self._spellings: dict[bytes, Sequence[int] | None] = {}
         self._closed = self._known(_CLOSED)
         self._closed_and_on = self._known(_CLOSED_AND_ON)
         self._brackets = self._known((*_BRACKETS, ")"))
@@ -62,23 +66,25 @@ class Endings:
         self._one = table.ids.get(b"1", -1)
         self._quote = table.ids.get(b'"', -1)
         self._classes = self._known(_CLASSES)
+        before = (self.spelled(text.encode()) for text in (*_BEFORE, *samples))
+        self._before = [tokens for tokens in before if tokens]
         self._samples = sorted((sample.encode() for sample in samples if sample), key=len)
         self._first: list[list[int] | None] = []
 
-    def first(self, ahead: Lookahead, most: int) -> list[int] | None:
+    def first(self, ahead: ShapedLookahead, most: int) -> list[int] | None:
         """Return an ending from where every reply begins: one of at most `most` tokens, or else the shortest found.
 
         None if no walk ends. Every way is walked once, whatever is asked for. `ahead` stays where it is.
         """
         for place, way in enumerate(_WAYS):
             if place == len(self._first):
-                self._first.append(self.walk(ahead.copy(), _LONGEST, way, START))
+                self._first.append(self._shortened(ahead, self.walk(ahead.copy(), _LONGEST, way, START)))
             found = self._first[place]
             if found is not None and len(found) <= most:
                 return found
         return min((ending for ending in self._first if ending is not None), key=len, default=None)
 
-    def fitting(self, ahead: Lookahead, most: int, place: Scan) -> list[int] | None:
+    def fitting(self, ahead: ShapedLookahead, most: int, place: Scan) -> list[int] | None:
         """Return the first ending found that has at most `most` tokens, or None. `ahead` stays where it is.
 
         `place` is what the reply so far is to a reader of JSON.
@@ -88,7 +94,7 @@ class Endings:
                 return ending
         return None
 
-    def walk(self, ahead: Lookahead, most: int, way: _Way, place: Scan) -> list[int] | None:
+    def walk(self, ahead: ShapedLookahead, most: int, way: _Way, place: Scan) -> list[int] | None:
         """Walk one way to an ending. Moves `ahead`."""
         walk = _Walk(ahead, self.table, place)
         try:
@@ -111,16 +117,41 @@ class Endings:
             return None  # this way is closed; the reply itself goes another
         return None
 
-    def takes(self, ahead: Lookahead, data: bytes) -> bool:
-        """Tell whether bytes are an ending from here, in some spelling. Moves `ahead`."""
-        try:
-            for token in self._spelled(data):
-                ahead.advance(token)
-            return self.may_end(ahead)
-        except EngineError:
-            return False  # refused, or a dead end: no ending
+    def takes(self, ahead: ShapedLookahead, data: bytes) -> bool:
+        """Tell whether bytes are an ending from here, in some spelling. `ahead` stays where it is."""
+        tokens = self.spelled(data)
+        return tokens is not None and ends(ahead, tokens)
 
-    def spell(self, ahead: Lookahead, data: bytes, most: int) -> list[int] | None:
+    def likely(
+        self,
+        ahead: ShapedLookahead,
+        known: bytes,
+        earlier: Sequence[Sequence[int]],
+        before: Sequence[Sequence[int]],
+    ) -> bytes | None:
+        """Return a short ending made of those that were known, or None; see `recall.likely`.
+
+        What may stand `before` the known one stands there in addition to the ends of texts, and to values.
+        """
+        found = likely(ahead, self.spelled(known) or (), earlier, [*before, *self._before])
+        return None if found is None else self.bytes_of(found)
+
+    def shorter(self, ahead: ShapedLookahead, tokens: Sequence[int], *, longest: int = _SHORTENED) -> bytes:
+        """Return an ending without what can be left out of it; see `recall.shorter`. `ahead` stays where it is."""
+        return self.bytes_of(shorter(ahead, tokens, longest=longest))
+
+    def spelled(self, data: bytes) -> Sequence[int] | None:
+        """Return the longest tokens that make up bytes; None where that leads nowhere.
+
+        The same ending is asked for at every token of a text, so the last few answers are kept.
+        """
+        if data not in self._spellings:
+            if len(self._spellings) >= _KEPT:
+                self._spellings.clear()
+            self._spellings[data] = self._split(data)
+        return self._spellings[data]
+
+    def spell(self, ahead: ShapedLookahead, data: bytes, most: int) -> list[int] | None:
         """Return the tokens in which bytes would be committed as the ending; None if they cannot. Moves `ahead`."""
         tokens: list[int] = []
         try:
@@ -147,12 +178,9 @@ class Endings:
         token = self._longest(data, 0, mask)
         return () if token is None else (token,)
 
-    def may_end(self, ahead: Lookahead) -> bool:
+    def may_end(self, ahead: ShapedLookahead) -> bool:
         """Tell whether the reply may end here."""
-        if ahead.ended:
-            return True
-        mask = ahead.mask()
-        return bool(np.any(mask & self.table.ends))
+        return ends(ahead, ())
 
     def bytes_of(self, tokens: Sequence[int]) -> bytes:
         """Return the bytes of tokens."""
@@ -162,23 +190,23 @@ class Endings:
         ids = (self.table.ids.get(text.encode()) for text in texts)
         return list(dict.fromkeys(token for token in ids if token is not None))
 
-    def _spelled(self, data: bytes) -> Sequence[int]:
-        """Return the longest tokens that make up bytes. Raises `ConstraintError` where there are none.
+    def _shortened(self, ahead: ShapedLookahead, found: list[int] | None) -> list[int] | None:
+        """Return an ending, or the shorter one within it in the tokens that would be committed."""
+        if found is None or (data := self.shorter(ahead, found, longest=2 * _SHORTENED)) == self.bytes_of(
+            found
+        ):
+            return found
+        return self.spell(ahead.copy(), data, len(found)) or found
 
-        The same ending is asked for at every token of a text, so the last few answers are kept.
-        """
-        tokens = self._spellings.get(data)
-        if tokens is None:
-            tokens, at = [], 0
-            while at < len(data):
-                token = self._longest(data, at)
-                if token is None:
-                    raise ConstraintError("these bytes cannot be spelled")
-                tokens.append(token)
-                at += len(self.table.pieces[token])
-            if len(self._spellings) >= _KEPT:
-                self._spellings.clear()
-            self._spellings[data] = tokens
+    def _split(self, data: bytes) -> Sequence[int] | None:
+        tokens: list[int] = []
+        at = 0
+        while at < len(data):
+            token = self._longest(data, at)
+            if token is None:
+                return None
+            tokens.append(token)
+            at += len(self.table.pieces[token])
         return tokens
 
     def _longest(self, data: bytes, at: int, mask: Bits | None = None) -> int | None:
@@ -274,7 +302,7 @@ class Endings:
             return 0
         return 20 if not piece.strip() else 1
 
-    def _taken(self, ahead: Lookahead, sample: bytes) -> list[int]:
+    def _taken(self, ahead: ShapedLookahead, sample: bytes) -> list[int]:
         """Return the tokens of a sample if all of it is legal here. Moves `ahead`."""
         tokens: list[int] = []
         try:
@@ -297,7 +325,7 @@ class Endings:
 class _Walk:
     """Where a walk stands, what it has written, and how often it was where."""
 
-    def __init__(self, ahead: Lookahead, table: TokenTable, place: Scan) -> None:
+    def __init__(self, ahead: ShapedLookahead, table: TokenTable, place: Scan) -> None:
         self.ahead = ahead
         self.place = place
         self.tokens: list[int] = []

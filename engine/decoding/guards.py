@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from engine.decoding.masks import count_legal, legal_ids
-from engine.decoding.processor import Bits, Lookahead, Row, Structured
+from engine.decoding.masks import legal_ids, only_legal
+from engine.decoding.processor import Bits, Row, Shaped, ShapedLookahead
 from engine.decoding.tokens import TokenTable, token_table
 from engine.vocabulary import Vocabulary
 from grammars.spec import Guards
@@ -23,7 +23,7 @@ _EXPONENT = 2  # digits; what a double holds ends at 308
 class RunGuard:
     """Guards the replies of `inner`, which must write JSON; `guards.items` is the grammar's business."""
 
-    def __init__(self, inner: Structured, *, guards: Guards, vocabulary: Vocabulary) -> None:
+    def __init__(self, inner: Shaped, *, guards: Guards, vocabulary: Vocabulary) -> None:
         self._inner = inner
         self._start = _Place(_Rules(guards, token_table(vocabulary)))
         self._place = self._start
@@ -66,7 +66,7 @@ class RunGuard:
 class GuardedLookahead:
     """A look-ahead behind the guard."""
 
-    def __init__(self, inner: Lookahead, place: "_Place") -> None:
+    def __init__(self, inner: ShapedLookahead, place: "_Place") -> None:
         self._inner = inner
         self._place = place
 
@@ -85,15 +85,17 @@ class GuardedLookahead:
         span = self._inner.forced()
         if span or not self._place.removals or self._inner.ended:
             return span
-        left = self.mask()
-        if count_legal(left) != 1 or np.any(left & self._place.rules.table.ends):
-            return ()
-        return legal_ids(left).tolist()
+        token = only_legal(self.mask())
+        return () if token is None or token in self._place.rules.table.end_ids else (token,)
 
     def mask(self) -> Bits:
         """Return the legal tokens that the guard leaves."""
         bits = self._inner.mask()
         return self._place.narrow(bits) if self._place.removals else bits
+
+    def follow(self, tokens: Sequence[int]) -> int:
+        """Return how many tokens may follow by the grammar: guards give way where nothing else would be left."""
+        return self._inner.follow(tokens)
 
     def advance(self, token: int) -> None:
         """Step over a legal token."""

@@ -8,21 +8,25 @@ so every path lands at the same token.
 
 How it stays cheap: the known ending is kept as bytes. While what is left is at least as many tokens as these bytes,
 every spelling of them fits, because a token has at least one byte: then it is enough that the bytes still are an
-ending behind the chosen token, which takes one walk without masks, or none where the token begins the ending. Only
-where they are not, or where less is left, an exact ending is looked for (`engine.decoding.endings`).
+ending behind the chosen token, which the grammar answers without a mask, or needs no question where the token begins
+the ending. Where they are not, an ending is made of what was known before (`engine.decoding.recall`), and only where
+that fails, a walk looks for one (`engine.decoding.endings`). Where less is left, the tokens of an ending are counted
+as they would be committed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from engine.decoding.endings import Endings
 from engine.decoding.masks import legal_ids
-from engine.decoding.processor import Bits, Lookahead, Row, Structured
+from engine.decoding.processor import Bits, Row, Shaped, ShapedLookahead
 from engine.decoding.tokens import START, Scan
 from engine.errors import BudgetTooSmall, ConstraintError
 
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # the bytes of a character behind its first
+_KEPT = 4  # endings that walks have found in this reply
 _LOST = "no ending of the shape is known that fits into what is left of the budget"
 
 
@@ -31,6 +35,8 @@ class _Ending(NamedTuple):
 
     data: bytes
     tokens: tuple[int, ...] | None
+    walked: bool = False
+    """True where it was found by a walk; its rests are likely endings later on."""
 
     def fits(self, left: int) -> bool:
         return (len(self.data) if self.tokens is None else len(self.tokens)) <= left
@@ -50,7 +56,7 @@ class Landing:
     Where no ending at all is found from the start, nothing is promised and nothing is replaced.
     """
 
-    def __init__(self, inner: Structured, *, budget: int, endings: Endings) -> None:
+    def __init__(self, inner: Shaped, *, budget: int, endings: Endings) -> None:
         self._inner = inner
         self._budget = budget
         self._endings = endings
@@ -74,10 +80,14 @@ class Landing:
         self._left = self._budget
         self._place = START
         self._ending = self._first
+        self._walked: tuple[Sequence[int], ...] = ()
+        self._inserted: tuple[Sequence[int], ...] = ()
+        if self._first is not None and (tokens := self._endings.spelled(self._first.data)):
+            self._walked = (tokens,)
         self._next: tuple[int, _Ending] | None = None
         self._cut = False
         self.searched = 0
-        """How many endings were looked for in this reply."""
+        """How many endings were walked for in this reply."""
 
     def process(self, row: Row, history: Sequence[int]) -> None:
         """Set the logits of illegal tokens to -inf."""
@@ -118,11 +128,14 @@ class Landing:
         self._place = self._endings.table.follow(self._place, token)
         if before is not None and behind is None:  # what the inner processor took may be other than it was
             likely = before.behind(token, self._endings.table.pieces[token]) or before
-            behind = self._search(self._inner.ahead(), likely, self._left, self._place)
+            ahead = self._inner.ahead()
+            behind = self._search(ahead, before.data, (likely.data,), self._left, self._place)
             if behind is None:
                 raise ConstraintError(_LOST)
         self._ending = behind
         self._next = None
+        if before is not None and behind is not None and behind.walked:
+            self._remember(before.data, behind.data)
 
     def ahead(self) -> "LandingLookahead":
         """Open a look-ahead at the current state."""
@@ -144,16 +157,15 @@ class Landing:
         rest = ending.behind(token, self._endings.table.pieces[token])
         if rest is not None and rest.fits(left):
             return rest
+        if left < 0:
+            return None
         ahead = self._inner.ahead()
         ahead.advance(token)
-        if not ending.data and left >= 0 and self._endings.takes(ahead, b""):
+        if not ending.data and self._endings.takes(ahead, b""):
             return _Ending(b"", ())
         place = self._endings.table.follow(self._place, token)
-        if ending.data:
-            for data in self._nearby(ending.data, token, place):
-                if len(data) <= left and self._endings.takes(ahead.copy(), data):
-                    return _Ending(data, None)
-        return self._search(ahead, ending if rest is None else rest, left, place)
+        likely = chain(() if rest is None else (rest.data,), self._nearby(ending.data, token, place))
+        return self._search(ahead, ending.data, likely, left, place)
 
     def _nearby(self, data: bytes, token: int, place: Scan) -> Iterator[bytes]:
         """Yield what may end the reply behind a token in place of the bytes that would have ended it before.
@@ -197,13 +209,37 @@ class Landing:
         self._next = first, _Ending(rest, None if ending.tokens is None else ending.tokens[1:])
         return first
 
-    def _search(self, ahead: Lookahead, likely: _Ending, left: int, place: Scan) -> _Ending | None:
-        """Return an exact ending of at most `left` tokens: the likely one if it is one, else what a walk finds."""
+    def _remember(self, before: bytes, found: bytes) -> None:
+        """Keep an ending that a walk has found, and what it has before the one that was known."""
+        at = next((at for at in range(len(found)) if before.endswith(found[at:])), len(found))
+        if tokens := self._endings.spelled(found):
+            self._walked = (tokens, *self._walked[: _KEPT - 1])
+        if tokens := self._endings.spelled(found[:at]):
+            self._inserted = (tokens, *self._inserted[: _KEPT - 1])
+
+    def _search(
+        self, ahead: ShapedLookahead, known: bytes, likely: Iterable[bytes], left: int, place: Scan
+    ) -> _Ending | None:
+        """Return an ending of at most `left` tokens: a likely one, one made of those that were known, or a walk's."""
+        for data in likely:
+            if self._endings.takes(ahead, data) and (found := self._fitting(ahead, data, left)) is not None:
+                return found
+        data = self._endings.likely(ahead, known, self._walked, self._inserted)
+        if data is not None and (found := self._fitting(ahead, data, left)) is not None:
+            return found
         self.searched += 1
-        tokens = self._endings.spell(ahead.copy(), likely.data, left)
+        tokens = self._endings.fitting(ahead, left, place)
         if tokens is None:
-            tokens = self._endings.fitting(ahead, left, place)
-        return None if tokens is None else self._ending_of(tokens)
+            return None
+        found = self._fitting(ahead, self._endings.shorter(ahead, tokens), left) or self._ending_of(tokens)
+        return found._replace(walked=True)
+
+    def _fitting(self, ahead: ShapedLookahead, data: bytes, left: int) -> _Ending | None:
+        """Return bytes that end the reply as an ending, if they fit in every spelling or as they would be committed."""
+        if len(data) <= left:
+            return _Ending(data, None)
+        tokens = self._endings.spell(ahead.copy(), data, left)
+        return None if tokens is None else _Ending(data, tuple(tokens))
 
     def _end(self) -> int:
         """Return the end marker that is legal here."""
@@ -215,7 +251,7 @@ class Landing:
 class LandingLookahead:
     """A look-ahead that ends where the budget does, if the reply may end there."""
 
-    def __init__(self, inner: Lookahead, left: int, endings: Endings) -> None:
+    def __init__(self, inner: ShapedLookahead, left: int, endings: Endings) -> None:
         self._inner = inner
         self._left = left
         self._endings = endings

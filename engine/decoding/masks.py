@@ -15,7 +15,20 @@ def is_legal(mask: Bits | None, token: int) -> bool:
 
 def legal_ids(mask: Bits) -> NDArray[np.intp]:
     """Return the ids that a mask allows, ascending."""
-    return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    words = np.flatnonzero(mask)
+    if 4 * words.size > mask.size:
+        return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    places, bits = np.nonzero(np.unpackbits(mask[words].view(np.uint8), bitorder="little").reshape(-1, 32))
+    return 32 * words[places] + bits
+
+
+def only_legal(mask: Bits) -> int | None:
+    """Return the one id that a mask allows; None if it allows none or several."""
+    if np.count_nonzero(mask) != 1:
+        return None
+    place = int(mask.argmax())
+    word = int(mask[place])
+    return None if word & (word - 1) else 32 * place + word.bit_length() - 1
 
 
 def count_legal(mask: Bits) -> int:

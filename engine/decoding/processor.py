@@ -73,3 +73,30 @@ class Structured(LogitProcessor, Protocol):
     def clone(self) -> "Structured":
         """Return an independent processor in the same state, for another stream."""
         ...
+
+
+class ShapedLookahead(Lookahead, Protocol):
+    """A look-ahead that answers for whole spans, which is far cheaper than walking them."""
+
+    def follow(self, tokens: Sequence[int]) -> int:
+        """Return how many of the tokens may follow one another; one more than all if the reply may end behind them.
+
+        Spellings that the mask forbids count as well. Does not advance.
+        """
+        ...
+
+    def copy(self) -> "ShapedLookahead":
+        """Return an independent walk at the same place."""
+        ...
+
+
+class Shaped(Structured, Protocol):
+    """A structured processor that holds a reply to a shape."""
+
+    def ahead(self) -> ShapedLookahead:
+        """Open a look-ahead at the current state."""
+        ...
+
+    def clone(self) -> "Shaped":
+        """Return an independent processor in the same state, for another stream."""
+        ...

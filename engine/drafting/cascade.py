@@ -19,9 +19,6 @@ from engine.decoding.processor import Bits
 from engine.drafting.source import DraftSource, Spender, Walk
 from engine.errors import Aborted
 
-PAYS = 0.45
-"""The acceptance at which a guess costs what it saves, on CPUs where a row costs about half a forward."""
-
 _log = logging.getLogger(__name__)
 
 _EVIDENCE = 8.0
@@ -123,9 +120,10 @@ class _Member:
 class Cascade:
     """A source made of others; at equal gain the earlier one is asked first.
 
-    At each place the sources are asked in order until one is surer than `pays`; if none is, the likeliest guess is
-    taken. The source that guessed last is asked first at the next place. `plain_s` tells the seconds of a forward
-    without guesses, which a source that has forwards of its own must save. Names must differ (`ValueError`).
+    `pays` tells the acceptance at which a guess costs what it saves: at each place the sources are asked in order until
+    one is surer than that; if none is, the likeliest guess is taken. The source that guessed last is asked first at the
+    next place. `plain_s` tells the seconds of a forward without guesses, which a source that has forwards of its own
+    must save. Names must differ (`ValueError`).
     """
 
     name = "cascade"
@@ -134,7 +132,7 @@ class Cascade:
         self,
         sources: Sequence[DraftSource],
         *,
-        pays: float = PAYS,
+        pays: Callable[[], float] = lambda: 0.5,
         plain_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         if len({source.name for source in sources}) < len(sources):
@@ -161,12 +159,12 @@ class Cascade:
         for member in self._members:
             member.call(lambda source=member.source: source.begin(prompt))
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Tell every source; muted ones learn on."""
         if self._last is not None:
             self._last.compare(tokens)
         for member in self._members:
-            member.call(lambda source=member.source: source.observe(tokens))
+            member.call(lambda source=member.source: source.observe(tokens, certain=certain))
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
         """Tell the sources that want it."""
@@ -180,7 +178,7 @@ class Cascade:
         self._walks += 1
         awake = [member for member in self._members if self._awake(member)]
         awake.sort(key=lambda member: -member.gain)
-        self._last = _CascadeWalk(awake, self._pays, self._plain_s())
+        self._last = _CascadeWalk(awake, self._pays(), self._plain_s())
         return self._last
 
     def feedback(self, submitted: int, accepted: int) -> None:
@@ -198,7 +196,7 @@ class Cascade:
         makers = [(by[0],) for by in walk.guesses]
         own = {member: (count, good) for member, count, good in _shares(makers, submitted, accepted)}
         for member in walk.asked:
-            member.hear(*own.get(member, (0, 0)), walk.plain_s, self._walks, self._pays)
+            member.hear(*own.get(member, (0, 0)), walk.plain_s, self._walks, walk.pays)
         seen, right = max(submitted, walk.seen), max(accepted, walk.right)
         for member, count, good in _shares(walk.guesses, seen, right):
             member.call(lambda source=member.source, count=count, good=good: source.feedback(count, good))
@@ -241,8 +239,8 @@ class _CascadeWalk:
         self.right = 0
         """How many of those were right."""
         self.plain_s = plain_s
+        self.pays = pays
         self._members = list(members)
-        self._pays = pays
         self._walks: dict[_Member, tuple[Walk, int]] = {}
         self._path: list[int] = []
         self._places: list[int] = []
@@ -268,7 +266,7 @@ class _CascadeWalk:
                 asked.insert(0, (member, guess[0]))
             else:
                 asked.append((member, guess[0]))
-            if guess[1] >= self._pays:
+            if guess[1] >= self.pays:
                 break
         if best is not None:
             self._agreed = tuple(member for member, token in asked if token == best[0])
@@ -310,7 +308,7 @@ class _CascadeWalk:
         """Tell whether even a sure guess here would not save what its source spends on one."""
         if member.spender is None or self._reached == 1.0 or not member.asked:
             return False
-        return self._reached < self._pays + member.spent_s / member.asked / self.plain_s
+        return self._reached < self.pays + member.spent_s / member.asked / self.plain_s
 
     def _ask(self, member: _Member, mask: Bits | None) -> tuple[int, float] | None:
         member.asked += 1

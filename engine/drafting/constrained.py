@@ -22,10 +22,12 @@ class Draft(NamedTuple):
 def cross(walk: Walk, ahead: Lookahead | None, longest: int, *, least: float = 0.0) -> list[Draft]:
     """Return at most `longest` drafted tokens from the current state; empty when the source has nothing to say.
 
-    `ahead` is None for replies without a structure: guesses are then taken as they come. Behind a first guess that is
-    less likely than `least` nothing is looked for.
+    `ahead` is None for replies without a structure: guesses are then taken as they come. Behind a guess that is reached
+    and right with a probability below `least` nothing is looked for. A draft that comes to the end of the reply stops
+    before its last guess: the row that would verify it chooses it as well, and nothing is read behind it.
     """
     draft: list[Draft] = []
+    reached = 1.0
     try:
         while len(draft) < longest and not (ahead is not None and ahead.ended):
             mask = None if ahead is None else ahead.mask()
@@ -37,7 +39,8 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int, *, least: float = 0
                 break  # a source that did not look at the mask
             draft.append(Draft(token, p, certain=False))
             walk.advance(token)
-            if len(draft) == 1 and p < least:
+            reached *= p
+            if reached < least:
                 break
             if ahead is None:
                 continue
@@ -47,6 +50,9 @@ def cross(walk: Walk, ahead: Lookahead | None, longest: int, *, least: float = 0
                     draft.append(Draft(forced, 1.0, certain=True))
                     walk.advance(forced)
                     ahead.advance(forced)
+        if ahead is not None and ahead.ended:
+            while draft and draft.pop().certain:
+                pass
     except ConstraintError:
         pass  # a refusal in the future: the owner will meet it in its own time, if it ever gets there
     return draft

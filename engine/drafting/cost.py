@@ -75,6 +75,8 @@ class CostModel:
         self._line = (fixed, row, logit_row)
         self._learning = learning
         self._cells: dict[tuple[int, int], _Cell] = {}
+        self.revision = 0
+        """Counts how often expected times changed."""
         self._clock = 0
         self._known: dict[tuple[int, int], float] = {}
         self._arrays: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None = None
@@ -131,6 +133,7 @@ class CostModel:
         if len(cell.recent) <= _EVIDENCE or self._clock % _REFRESH_EVERY == 0:
             self._known.clear()
             self._arrays = None
+            self.revision += 1
 
     def _assumed(self, rows: int, logit_rows: int) -> float:
         fixed, row, logit_row = self._line
@@ -187,6 +190,8 @@ class Gate:
         self._margin = margin
         self._muted = muted
         self._counts = dict.fromkeys(("drafted", "no_guess", "not_worth_it", "muted"), 0)
+        self._least: dict[tuple[int, int], float] = {}
+        self._revision = cost.revision
 
     def choose(self, draft: Sequence[Draft], pending: int) -> int:
         """Return how many tokens of a draft to submit behind `pending` certain rows; 0 for the plain forward.
@@ -229,9 +234,17 @@ class Gate:
 
         A draft of n guesses is then worth at most 1 + n p plain forwards.
         """
-        seconds = self.cost.seconds
-        worth = seconds(pending, 1) / (1.0 + self._margin)
-        return min((seconds(pending + more, 1 + more) / worth - 1.0) / more for more in range(1, longest + 1))
+        if self._revision != self.cost.revision:
+            self._revision = self.cost.revision
+            self._least.clear()
+        least = self._least.get((pending, longest))
+        if least is None:
+            seconds = self.cost.seconds
+            worth = seconds(pending, 1) / (1.0 + self._margin)
+            least = self._least[pending, longest] = min(
+                (seconds(pending + more, 1 + more) / worth - 1.0) / more for more in range(1, longest + 1)
+            )
+        return least
 
     def learn(self, rows: int, logit_rows: int, seconds: float) -> None:
         """Take note of what a forward took."""

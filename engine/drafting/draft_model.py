@@ -55,7 +55,7 @@ class DraftModelSource:
         self._begun = True
         self.observe(prompt)
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Note committed tokens; they are read when the next guess is asked for."""
         self._history.extend(self._known(tokens))
 

@@ -5,6 +5,7 @@ Knows which sources there are; nothing of how they guess or of what a forward co
 
 from collections.abc import Sequence
 
+from engine.decoding.decoder import LONGEST_DRAFT
 from engine.drafting.cascade import Cascade
 from engine.drafting.cost import CostModel, Gate
 from engine.drafting.draft_model import DraftModelSource
@@ -38,7 +39,11 @@ class Drafts:
             sources += [self._memory, SuffixSource(), RecyclingSource(vocab_size)]
         if draft_model is not None:
             sources.append(draft_model)
-        self.sources = Cascade(sources, plain_s=lambda: self.gate.cost.seconds(1, 1))
+        self.sources = Cascade(
+            sources,
+            pays=lambda: self.gate.least(1, LONGEST_DRAFT),
+            plain_s=lambda: self.gate.cost.seconds(1, 1),
+        )
         self.gate = Gate(cost or CostModel(), muted=lambda: self.sources.muted)
 
     def emptied(self, cost: CostModel) -> "Drafts":

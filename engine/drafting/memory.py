@@ -7,7 +7,7 @@ text of the replies is bounded by `TEXT_TOKENS` tokens.
 
 from collections.abc import Sequence
 
-from engine.drafting.suffix import TEXT_TOKENS, MatchWalk, SuffixAutomaton, record_by_length
+from engine.drafting.suffix import TEXT_TOKENS, Choices, MatchWalk, SuffixAutomaton, record_by_evidence
 
 _OPENING = -1
 """Stands in front of every reply, and for the match before the first token of a new one."""
@@ -25,7 +25,8 @@ class SchemaMemory:
         self._limit = limit
         self._held: list[_Reply] = []
         self._automaton = SuffixAutomaton()
-        self._record = record_by_length()
+        self._choices = Choices()
+        self._record = record_by_evidence()
         self._state = self._length = 0
         self._walk: MatchWalk | None = None
 
@@ -52,10 +53,13 @@ class SchemaMemory:
     def begin(self, prompt: Sequence[int]) -> None:
         """Stand before the first token of a reply, whatever the prompt."""
         self._state, self._length = self._automaton.step(0, 0, _OPENING)
+        self._choices = Choices()
+        self._choices.add(self._length, certain=False)
         self._walk = None
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Follow the reply; nothing is learned before it is complete and remembered."""
+        self._choices.add(len(tokens), certain=certain)
         for token in tokens:
             self._state, self._length = self._automaton.step(self._state, self._length, token)
 
@@ -64,7 +68,7 @@ class SchemaMemory:
 
     def walk(self) -> MatchWalk:
         """Open a walk at the end of what was observed."""
-        self._walk = MatchWalk(self._automaton, self._state, self._length, self._record)
+        self._walk = MatchWalk(self._automaton, self._state, self._length, self._choices, self._record)
         return self._walk
 
     def feedback(self, submitted: int, accepted: int) -> None:

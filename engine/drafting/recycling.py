@@ -87,7 +87,7 @@ class RecyclingSource:
         self.observe(prompt[-1:])
         self._walk = None
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Stand on the last of the committed tokens."""
         if len(tokens):
             self._token = int(tokens[-1])
@@ -118,17 +118,19 @@ def top_successors(row: Row, k: int = SUCCESSORS) -> list[int]:
     """Return the ids of the `k` largest logits of a row [vocabulary size], largest first; fewer if the rest is -inf.
 
     The row stays as it is. Linear with a small constant: the `k` largest stand in the `k` columns with the largest
-    maxima, so all but those columns are only looked at for their maximum.
+    maxima, so all but those columns are only looked at for their maximum; and none is below the least of those maxima.
     """
     columns = row.size // _COLUMN
     if columns <= k:
-        ids = np.arange(row.size)
+        ids, logits = np.arange(row.size), row
     else:
         table = row[: columns * _COLUMN].reshape(_COLUMN, columns)
-        best = np.argpartition(table.max(axis=0), columns - k)[columns - k :]
-        ids = np.concatenate(
-            ((np.arange(_COLUMN)[:, None] * columns + best).ravel(), np.arange(columns * _COLUMN, row.size))
-        )
-    logits = row[ids]
+        highest = table.max(axis=0)
+        best = highest.argpartition(columns - k)[columns - k :]
+        floor = highest[best].min()
+        candidates, rest = table[:, best].ravel(), row[columns * _COLUMN :]
+        near, behind = np.flatnonzero(candidates >= floor), np.flatnonzero(rest >= floor)
+        ids = np.concatenate((near // k * columns + best[near % k], behind + columns * _COLUMN))
+        logits = np.concatenate((candidates[near], rest[behind]))
     order = np.argsort(-logits, kind="stable")[:k]
     return ids[order[logits[order] > -np.inf]].tolist()

@@ -38,8 +38,8 @@ class DraftSource(Protocol):
         """Start a turn with this prompt; what is committed after it comes through `observe`."""
         ...
 
-    def observe(self, tokens: Sequence[int]) -> None:
-        """Learn from committed tokens, in order."""
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
+        """Learn from committed tokens, in order; `certain` ones were forced, so nobody chose them."""
         ...
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ class NoDrafts:
     def begin(self, prompt: Sequence[int]) -> None:
         pass
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         pass
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:

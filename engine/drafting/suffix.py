@@ -7,7 +7,7 @@ arXiv 2411.10666.
 Invariants: a match is an earlier occurrence, never the end of the text itself; every guess is a token that truly
 followed the match somewhere; a walk changes nothing. Costs: appending a token is amortised constant, a guess and a
 step of a walk take at most `CLIMB` links, whatever the length of the text. Memory: at most `TEXT_TOKENS` tokens of
-text and two states a token, 30 MB for prose and 45 MB for the worst text measured.
+text and two states a token, 33 MB for prose and 48 MB for the worst text measured.
 """
 
 from collections.abc import Iterable, Sequence
@@ -110,7 +110,7 @@ class SuffixAutomaton:
 class Record:
     """How often guesses of a kind were right: a moving average for each kind, begun at a prior."""
 
-    _PRIOR_WEIGHT = 8
+    _PRIOR_WEIGHT = 6
     _SLOWEST = 1 / 32
 
     def __init__(self, priors: Iterable[float]) -> None:
@@ -134,76 +134,130 @@ class Record:
             self._p[kind] += rate * ((place < accepted) - self._p[kind])
 
 
-_FREE = (0.2, 0.45, 0.75, 0.9, 0.94, 0.96, 0.97)
-_MASKED = (0.45, 0.8, 0.87, 0.91, 0.93, 0.95, 0.97)
-"""By match length, without and with a mask, which weeds out most of what is wrong.
+class Choices:
+    """Which tokens of a growing text were chosen: those that were forced are no evidence that a match goes on."""
 
-Measured with a 135M model on records, lists, prose, extraction and code edits: one token 0.16 without a mask and 0.47
-with one, two to three tokens 0.44 and 0.83, from eight on 0.9 and more in both.
+    def __init__(self) -> None:
+        self.counts = [0]
+        """How many of the first n tokens were chosen, by n."""
+
+    def add(self, count: int, *, certain: bool) -> None:
+        """Hear of tokens that were chosen, or of certain ones."""
+        chosen = self.counts[-1]
+        if certain:
+            self.counts += [chosen] * count
+        else:
+            self.counts += range(chosen + 1, chosen + 1 + count)
+
+    def keep(self, count: int) -> None:
+        """Forget all but the last `count` tokens."""
+        self.counts = self.counts[-1 - count :]  # walks keep the old one
+
+
+_FREE = (0.1, 0.17, 0.45, 0.8, 0.95, 0.97, 0.98)
+_MASKED = (0.85, 0.5, 0.75, 0.91, 0.95, 0.97, 0.98)
+"""By chosen tokens in the match, without and with a mask, which weeds out most of what is wrong.
+
+Measured with a 135M model on records, lists, prose, extraction and code edits: one token 0.14 without a mask and 0.55
+with one, two to three tokens 0.45 and 0.75, from eight on 0.95 and more in both. Where all of the match was forced,
+most masks leave a few tokens that open a value, and what opened the last one is right.
 """
 
 
-def record_by_length() -> Record:
-    """Return a record whose kinds are match lengths 1, 2-3, 4-7 and so on to 64 and more, without and with a mask."""
+def record_by_evidence() -> Record:
+    """Return a record by chosen tokens in a match, 0, 1, 2-3, 4-7 and so on to 32 and more, without and with a mask."""
     return Record((*_FREE, *_MASKED))
 
 
 class MatchWalk:
-    """A walk that guesses what followed the latest occurrence of the match. `kinds` are those of followed guesses."""
+    """A walk that guesses what followed the latest occurrence of the match. `kinds` are those of followed guesses.
 
-    def __init__(self, automaton: SuffixAutomaton, state: int, length: int, record: Record) -> None:
+    `choices` are those of the text before the walk. A token before which no guess was asked for is a certain one.
+    """
+
+    def __init__(
+        self, automaton: SuffixAutomaton, state: int, length: int, choices: Choices, record: Record
+    ) -> None:
         self.kinds: list[int] = []
         self._automaton = automaton
         self._state = state
         self._length = length
+        self._before = choices.counts
+        self._stands = len(self._before) - 1
+        self._path = [0]
         self._record = record
-        self._guessed = (-1, 0)
+        self._guessed: tuple[int, int] | None = None
 
     def guess(self, mask: Bits | None) -> tuple[int, float] | None:
         """Return the continuation of the longest match that has a legal one, and its probability.
 
         None once more of that match was guessed than known: a short match gives few tokens, a long one many.
         """
-        automaton = self._automaton
+        text, latest, link, lengths = (
+            self._automaton.text,
+            self._automaton.latest,
+            self._automaton.link,
+            self._automaton.length,
+        )
         state, length = self._state, self._length
         self._guessed = (-1, 0)
+        refused = -1
         for _ in range(CLIMB):
             if length <= 2 * len(self.kinds):
                 return None
-            at = automaton.latest[state]
-            if at >= 0 and is_legal(mask, token := automaton.text[at]):
-                kind = min(length.bit_length(), len(_FREE)) - 1
-                if mask is not None:
-                    kind += len(_FREE)
-                self._guessed = (token, kind)
-                return token, self._record.p(kind)
-            state = automaton.link[state]
-            length = automaton.length[state]
-        return None
+            at = latest[state]
+            token = text[at] if at >= 0 else refused
+            if token != refused:
+                if is_legal(mask, token):
+                    break
+                refused = token
+            state = link[state]
+            length = lengths[state]
+        else:
+            return None
+        evidence = self._evidence(length)
+        if self.kinds and evidence <= 2 * len(self.kinds):
+            return None
+        kind = min(evidence.bit_length(), len(_FREE) - 1)
+        if mask is not None:
+            kind += len(_FREE)
+        self._guessed = (token, kind)
+        return token, self._record.p(kind)
 
     def advance(self, token: int) -> None:
         """Step over a token; one that the match never went on with shortens the match."""
-        guessed, kind = self._guessed
-        if token == guessed >= 0:
-            self.kinds.append(kind)
-        self._guessed = (-1, 0)
+        self._path.append(self._path[-1] + (self._guessed is not None))
+        if self._guessed is not None and token == self._guessed[0] >= 0:
+            self.kinds.append(self._guessed[1])
+        self._guessed = None
         self._state, self._length = self._automaton.step(self._state, self._length, token)
+
+    def _evidence(self, length: int) -> int:
+        """Return how many of the last `length` tokens were chosen."""
+        path, before = self._path, self._before
+        earlier = length - (len(path) - 1)
+        if earlier <= 0:
+            return path[-1] - path[-1 - length]
+        return path[-1] + before[self._stands] - before[max(0, self._stands - earlier)]
 
 
 class SuffixSource:
     """Guesses from prompt and conversation, across turns.
 
-    `limit` bounds the text in tokens; at the bound the source starts again from the newest half of it.
+    `limit` bounds the text in tokens; at the bound the source starts again from the newest half of it. The last
+    `template` tokens of a prompt count as forced: they end every prompt, so a match with them is no evidence.
     """
 
     name = "suffix"
     wants_topk = False
 
-    def __init__(self, limit: int = TEXT_TOKENS) -> None:
+    def __init__(self, limit: int = TEXT_TOKENS, *, template: int = 10) -> None:
         self._limit = limit
+        self._template = template
         self._automaton = SuffixAutomaton()
+        self._choices = Choices()
         self._turn: list[int] = []
-        self._record = record_by_length()
+        self._record = record_by_evidence()
         self._walk: MatchWalk | None = None
 
     def begin(self, prompt: Sequence[int]) -> None:
@@ -215,13 +269,15 @@ class SuffixSource:
             fresh = max(0, common - _OVERLAP)
         del self._turn[common:]
         self._remember_turn(prompt[common:])
-        self._learn(prompt[fresh:])
+        content = max(fresh, len(prompt) - self._template)
+        self._learn(prompt[fresh:content])
+        self._learn(prompt[content:], certain=True)
         self._walk = None
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         """Learn from committed tokens."""
         self._remember_turn(tokens)
-        self._learn(tokens)
+        self._learn(tokens, certain=certain)
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
         """Learn nothing: only what was committed is text."""
@@ -229,7 +285,8 @@ class SuffixSource:
     def walk(self) -> MatchWalk:
         """Open a walk at the end of what was observed."""
         state = self._automaton.matched()
-        self._walk = MatchWalk(self._automaton, state, self._automaton.length[state], self._record)
+        length = self._automaton.length[state]
+        self._walk = MatchWalk(self._automaton, state, length, self._choices, self._record)
         return self._walk
 
     def feedback(self, submitted: int, accepted: int) -> None:
@@ -241,10 +298,12 @@ class SuffixSource:
     def _remember_turn(self, tokens: Sequence[int]) -> None:
         self._turn.extend(tokens[: max(0, self._limit - len(self._turn))])
 
-    def _learn(self, tokens: Sequence[int]) -> None:
+    def _learn(self, tokens: Sequence[int], *, certain: bool = False) -> None:
+        self._choices.add(len(tokens), certain=certain)
         if len(self._automaton.text) + len(tokens) > self._limit:
             tokens = [*self._automaton.text, *tokens]
             tokens = tokens[len(tokens) - self._limit // 2 :]
+            self._choices.keep(len(tokens))
             self._automaton = SuffixAutomaton()
         append, text = self._automaton.append, self._automaton.text
         for token in tokens:

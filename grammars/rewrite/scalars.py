@@ -14,7 +14,7 @@ from llguidance import LLMatcher
 from grammars.formats import EXACT
 from grammars.keywords import CHECKED_FORMATS, WRITTEN_FORMATS
 from grammars.literals import is_number
-from grammars.matcher import LIMITS
+from grammars.matcher import limits
 from grammars.patterns import unwritten, written
 from grammars.rewrite.writer import Own, Rewriter
 from grammars.schema import Schema
@@ -75,7 +75,7 @@ def _harmless(key: str, given: float) -> bool:
 def _taken(key: str, given: float) -> bool:
     """Tell whether llguidance takes the number."""
     grammar = json.dumps({"grammars": [{"json_schema": {"type": "number", key: given}}]})
-    return not LLMatcher.validate_grammar(grammar, limits=LIMITS)
+    return not LLMatcher.validate_grammar(grammar, limits=limits())
 
 
 def length(writer: Rewriter, path: str, key: str, node: dict[str, Any]) -> Own:

@@ -231,13 +231,12 @@ def test_an_import_that_is_refused_is_a_sentence(tmp_path: Path, content: bytes,
     assert "cannot be read" in run("import", str(tmp_path)).stderr
 
 
-def test_an_import_that_is_too_long_is_refused_unread(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(import_, "MAX_BYTES", 10)
+def test_an_import_that_is_longer_than_the_settings_allow_is_refused_unread(tmp_path: Path) -> None:
     file = tmp_path / "x.json"
-    file.write_bytes(b" " * 11)
-    assert "longer than" in run("import", str(file)).stderr
+    file.write_bytes(b" " * 1_100_000)
+    assert "is no JSON" in run("import", str(file)).stderr
+    paths.config_path().write_text("[limits]\nimport_mb = 1\n", encoding="utf-8")
+    assert "longer than 1 MB" in run("import", str(file)).stderr
 
 
 def test_a_backup_is_made_and_restored(tmp_path: Path, home: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from app.main import app
 from app.store import Store
 from engine.events import Finished, Stats
 from engine.protocol import Sampling
+from grammars.matcher import allow_effort
 from grammars.spec import GrammarSpec
 
 Ask = Callable[..., tuple[Result, dict, dict]]
@@ -32,13 +33,16 @@ threads = 3
 context = 900
 model = "/m/set.gguf"
 draft_model = "/m/small.gguf"
+[limits]
+shape_effort = 3
 """
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+    yield tmp_path / "home"
+    allow_effort(1)  # it is a setting of the process
 
 
 def write_settings(text: str) -> None:
@@ -72,7 +76,7 @@ def test_settings_count_where_no_option_is_given(ask: Ask) -> None:
     done, load, turn = ask()
     assert (done.exit_code, done.stderr) == (0, "")
     assert (load["model"], load["draft_model"]) == ("/m/set.gguf", "/m/small.gguf")
-    assert (load["threads"], load["context"]) == (3, 900)
+    assert (load["threads"], load["context"], load["shape_effort"]) == (3, 900, 3)
     assert (turn["sampling"]["temperature"], turn["sampling"]["top_n_sigma"]) == (0.1, 2)
     assert (turn["max_tokens"], turn["land"], turn["stop"]) == (7, False, ["END"])
     assert turn["messages"][0] == turn["messages"][0] | {"role": "system", "content": "Be brief."}

@@ -58,6 +58,25 @@ def test_a_chat_that_went_out_comes_in_the_same(store: Store, tmp_path: Path, tr
     assert compared(export_chat(store, again, trace=trace)) == compared(first)
 
 
+def test_a_chat_that_is_here_already_is_told_whatever_it_is_called_now(store: Store, tmp_path: Path) -> None:
+    chat = rich_chat(store)
+    title = store.chat(chat).title
+    first = dumps(export_chat(store, chat))
+    with Store(tmp_path / "elsewhere") as other:
+        assert import_chats(other, first).notices == ()
+        [other_chat] = [found.id for found in other.chats()]
+        other.rename_chat(other_chat, "renamed")
+        [notice] = import_chats(other, first).notices
+        assert notice == f"“{title}” was here already and is now here twice."
+        other.add_user(other_chat, None, "and more")
+        assert len(import_chats(other, first).notices) == 1
+        other.trash_message(other.tree(other_chat)[-1].id)
+        assert len(import_chats(other, first).notices) == 1  # the copy is still whole
+        for found in other.chats():
+            other.trash_chat(found.id)
+        assert import_chats(other, first).notices == ()
+
+
 def test_all_chats_go_out_and_come_in_as_one_document(store: Store, tmp_path: Path) -> None:
     chats = [rich_chat(store), store.create_chat(title="empty"), rich_chat(store)]
     first = export_chats(store, chats, trace=True)
@@ -99,7 +118,7 @@ def test_lone_surrogates_are_replaced_and_said(store: Store, document: dict[str,
     document["chat"]["title"] = "half \ud800"
     document["chat"]["settings"] = {"\udc00": ["\ud801\ud802"]}
     imported = import_chats(store, json.dumps(document))
-    assert imported.notices == ("4 lone surrogates in the file became the replacement character.",)
+    assert imported.notices[0] == "4 lone surrogates in the file became the replacement character."
     chat = store.chat(imported.chats[0])
     assert (chat.title, chat.settings) == ("half \ufffd", {"\ufffd": ["\ufffd\ufffd"]})
 
@@ -109,7 +128,7 @@ def test_a_hash_that_is_not_that_of_the_text_is_said_and_counted_anew(
 ) -> None:
     document["shapes"][CITY.hash]["hash"] = "0" * 64
     imported = import_chats(store, dumps(document))
-    assert imported.notices == ("1 shape in the file had another hash than its text has.",)
+    assert imported.notices[0] == "1 shape in the file had another hash than its text has."
     assert CITY.hash in export_chat(store, imported.chats[0])["shapes"]
 
 
@@ -340,7 +359,8 @@ def test_any_chats_that_went_out_come_in_the_same(what: list[dict[str, Any]], tr
         chats = [write(store, one) for one in what]
         first = export_chats(store, chats, trace=trace)
         imported = import_chats(store, dumps(first))
-        assert imported.notices == ()
+        here = [one for one in first["chats"] if one["messages"]]
+        assert [notice.startswith("“") for notice in imported.notices] == [True] * bool(here)
         assert compared(export_chats(store, imported.chats, trace=trace)) == compared(first)
 
 

@@ -90,7 +90,8 @@ async def test_an_export_is_imported_again(begin, tmp_path: Path, monkeypatch) -
     folder = tmp_path / "out"
     folder.mkdir()
     assert keeping.export_all(str(folder)) == folder / "stampo-chats.json"
-    imported = keeping.import_file("mine.json")
+    imported = await keeping.import_file("mine.json")
+    assert imported.notices == ("“Which city?” was here already and is now here twice.",)
     assert (len(imported.chats), imported.messages) == (1, 2)
     document = json.loads(named.read_text())
     again = json.loads(keeping.export(chat_id=imported.chats[0]).read_text())
@@ -103,5 +104,5 @@ async def test_what_cannot_be_imported_adds_nothing(begin, tmp_path: Path) -> No
     before = titles(keeping)
     for name, why in (("bad.json", "cannot be imported"), ("missing.json", "does not exist")):
         with pytest.raises(RefusedError, match=why):
-            keeping.import_file(str(tmp_path / name))
+            await keeping.import_file(str(tmp_path / name))
     assert titles(keeping) == before

@@ -1,14 +1,14 @@
-"""The live panel: what it says of a reply, and how often it is drawn."""
+"""The live panel: what it says of a reply, and what of it is drawn."""
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from pilots import screen, until
+from pilots import screen
 from textual.app import App, ComposeResult
 
 from app.live import LiveReply
 from app.tui.app import THEME
-from app.tui.widgets.live_panel import DRAWS_PER_S, LivePanel
+from app.tui.widgets.live_panel import LivePanel
 from engine.events import Finished, ModelInfo, Ready, Started, Stats, Token, Tokens
 from grammars.spec import GrammarSpec
 
@@ -30,7 +30,7 @@ READY = Ready(model=MODEL, context=1000, threads=1, exact="fast", numerics_reaso
 
 
 class Panel(App[None]):
-    """Nothing but the panel, with a clock that the test moves."""
+    """Nothing but the panel."""
 
     CSS = "LivePanel { width: 40; height: 1fr; }"
 
@@ -38,18 +38,16 @@ class Panel(App[None]):
         super().__init__()
         self.register_theme(THEME)
         self.theme = THEME.name
-        self.time = 100.0
 
     def compose(self) -> ComposeResult:
-        yield LivePanel(clock=lambda: self.time)
+        yield LivePanel()
 
 
 @asynccontextmanager
 async def opened():
     app = Panel()
     async with app.run_test(size=(40, 40), notifications=True) as pilot:
-        app.time += 1  # the first drawing was a while ago
-        yield pilot, app, app.query_one(LivePanel)
+        yield pilot, app.query_one(LivePanel)
 
 
 def writing(shape: GrammarSpec | None = None) -> LiveReply:
@@ -69,7 +67,7 @@ async def test_the_field_the_thoughts_and_the_sources_are_said():
     live.apply(tokens("", 1, part="reasoning"))
     live.apply(tokens('{"a": {"tags": ["x", "', 2))
     live.apply(tokens("y", 3, sources={"suffix": {"submitted": 8, "accepted": 6}, "gate": {"rounds": 3}}))
-    async with opened() as (pilot, _, panel):
+    async with opened() as (pilot, panel):
         panel.show(replace(READY, draft=MODEL), live)
         await pilot.pause()
         shown = screen(pilot)
@@ -91,48 +89,15 @@ async def test_the_field_the_thoughts_and_the_sources_are_said():
         assert "  landed" in shown
 
 
-def counted(panel: LivePanel) -> str:
-    return next(str(line) for line in panel.lines if str(line).startswith("tokens"))
-
-
-async def test_a_growing_reply_is_drawn_a_few_times_a_second_and_its_end_at_once():
-    live = writing()
-    async with opened() as (pilot, app, panel):
-        for number in range(20):
-            live.apply(tokens("a", 1 + number))
-            panel.show(READY, live)
-        assert counted(panel).split() == ["tokens", "1"]  # the clock stands still
-        app.time += 1 / DRAWS_PER_S
-        panel.show(READY, live)
-        assert counted(panel).split() == ["tokens", "20"]
-        live.apply(tokens("a", 21))
-        live.apply(Finished(turn=1, finish="stop", text="", tokens=(), seed=5, stats=Stats()))
-        panel.show(READY, live)
-        await pilot.pause()
-        assert counted(panel).split() == ["tokens", "21"]
-        assert "complete" in screen(pilot)
-
-
-async def test_what_was_held_back_is_drawn_when_its_time_has_come():
-    live = writing()
-    async with opened() as (pilot, _, panel):
-        live.apply(tokens("a", 1))
-        panel.show(READY, live)
-        live.apply(tokens("b", 2))
-        panel.show(READY, live)
-        await until(pilot, lambda: "tokens      2" in screen(pilot))
-
-
 async def test_only_rows_that_changed_are_drawn_again():
     live = writing()
-    async with opened() as (pilot, app, panel):
+    async with opened() as (pilot, panel):
         live.apply(tokens("a", 1))
         panel.show(READY, live)
         await pilot.pause()
         drawn = []
         panel.refresh = lambda *regions, **_: drawn.extend(region.y for region in regions)
         live.apply(tokens("a", 2))
-        app.time += 1
         panel.show(READY, live)
         rows = [str(panel.lines[row]).split()[0] for row in drawn]
         assert {"tokens", "sampled", "context"} <= set(rows)

@@ -42,7 +42,15 @@ def test_a_long_paste_is_one_event() -> None:
     assert events(START, *chunks, END) == [f"paste {text}"]
 
 
-def test_the_terminal_is_read_with_this_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linux_driver, "XTermParser", linux_driver.XTermParser)
+def test_the_terminal_is_read_with_this_parser_and_bytes_that_are_no_text_end_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("XTermParser", "getincrementaldecoder"):
+        monkeypatch.setattr(linux_driver, name, getattr(linux_driver, name))
     install()
     assert linux_driver.XTermParser is PasteParser
+    decode = linux_driver.getincrementaldecoder("utf-8")().decode
+    read = "".join(decode(part) for part in (b"\xe9a\xed\xa0\x80\xc3", b"\xa9"))
+    assert read == "\udce9a\udced\udca0\udc80é"
+    assert events(read) == events("\ufffda\ufffd\ufffd\ufffdé")
+    assert events(f"{START}{read}{END}") == [f"paste {read}"]

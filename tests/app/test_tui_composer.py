@@ -3,8 +3,11 @@
 import json
 from contextlib import nullcontext
 
+import pytest
+import sessions
 from pilots import answered, loaded, screen, sees, session, until, write
 from textual.events import Paste
+from textual.widgets import Input, TextArea
 
 from app.store.values import Attachment
 from app.tui.screens.attach import PathDialog
@@ -85,6 +88,25 @@ async def test_a_command_is_completed_run_and_never_sent(open_app):
         assert session(pilot).path == []
         await write(pilot, "/help")
         await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+
+
+async def test_chats_are_imported_in_a_dialog_that_says_what_was_here_and_what_cannot_be_read(
+    open_app, tmp_path
+):
+    async with open_app(replies("yes")) as pilot:
+        await loaded(pilot)
+        await write(pilot, "Is it?")
+        await answered(pilot, 2)
+        await write(pilot, f"/export {tmp_path}/mine.json")
+        await sees(pilot, "Written to")
+        await write(pilot, f"/import {tmp_path}/no.json")
+        await sees(pilot, "no.json does not exist.")
+        assert isinstance(pilot.app.screen, PathDialog)
+        field = pilot.app.screen.query_one(Input)
+        field.value = field.value.replace("no.json", "mine.json")
+        await pilot.press("enter")
+        await sees(pilot, "Imported 1 chat with 2 messages. “Is it?” was here already and is now here twice.")
+        assert len(session(pilot).chats()) == 2
 
 
 async def test_retry_and_two_slashes(open_app):
@@ -182,7 +204,7 @@ async def test_the_persons_editor_takes_the_text_and_gives_it_back(open_app, tmp
         monkeypatch.setattr(pilot.app, "suspend", nullcontext)
         monkeypatch.setenv("EDITOR", str(script))
         await pilot.press(*"abc", "ctrl+e")
-        assert composer(pilot).text == "from outside"
+        await until(pilot, lambda: composer(pilot).text == "from outside")
         assert (tmp_path / "editor.was").read_text() == "abc"
         monkeypatch.setenv("EDITOR", str(tmp_path / "missing"))
         await pilot.press("ctrl+e")
@@ -191,6 +213,46 @@ async def test_the_persons_editor_takes_the_text_and_gives_it_back(open_app, tmp
         await pilot.press("ctrl+e")
         await sees(pilot, "exit code 1")
         assert composer(pilot).text == "from outside"
+
+
+async def test_a_reply_is_written_and_kept_while_the_persons_editor_is_open(open_app, tmp_path, monkeypatch):
+    script, go, opened = tmp_path / "editor", tmp_path / "go", tmp_path / "opened"
+    script.write_text(
+        f'#!/bin/sh\n: > "{opened}"\nwhile ! test -e "{go}"; do sleep 0.02; done\nprintf "done" > "$1"\n'
+    )
+    script.chmod(0o700)
+    async with open_app(replies("yes")) as pilot:
+        await loaded(pilot)
+        monkeypatch.setattr(pilot.app, "suspend", nullcontext)
+        monkeypatch.setenv("VISUAL", str(script))
+        await pilot.press("ctrl+e")
+        await sessions.until(opened.exists)
+        session(pilot).send("Is it?")
+        await sessions.until(lambda: not session(pilot).busy)
+        assert [message.content for message in session(pilot).store.path(session(pilot).chat.id)] == [
+            "Is it?",
+            "yes",
+        ]
+        assert composer(pilot).text == ""
+        go.touch()
+        await until(pilot, lambda: composer(pilot).text == "done")
+        await answered(pilot, 2)
+
+
+@pytest.mark.parametrize("key", ["", "f4", "f11"])
+async def test_what_has_no_bytes_is_replaced_where_it_is_pasted_and_that_is_said(open_app, key):
+    async with open_app({}) as pilot:
+        await loaded(pilot)
+        if key:
+            await pilot.press(key)
+            await until(pilot, lambda: not isinstance(pilot.app.screen, ChatScreen))
+        await until(pilot, lambda: isinstance(pilot.app.focused, Input | TextArea))
+        pilot.app.post_message(Paste("a\ud800b\udc80"))
+        await sees(pilot, "2 broken characters were replaced by")
+        await sees(pilot, "a\ufffdb\ufffd")
+        if not key:
+            pilot.app.post_message(Paste("x\ud800" * LONG_PASTE))
+            await sees(pilot, f"{LONG_PASTE} broken characters were")
 
 
 async def test_a_refused_message_brings_its_attachments_back(begin):

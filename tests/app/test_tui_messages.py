@@ -50,6 +50,28 @@ async def test_a_message_is_edited_and_its_siblings_are_walked(open_app):
         await sees(pilot, "You  1/2")
 
 
+async def test_the_message_that_keys_act_on_is_marked_at_every_moment(open_app):
+    async with open_app(turns("first", "second", "third")) as pilot:
+        await loaded(pilot)
+        await write(pilot, "one")
+        await answered(pilot, 2)
+        await go_to_messages(pilot)
+        for key, content in (("r", "second"), ("R", "third")):
+            # The mark was once gone when a reply had been asked for again, until Up was pressed.
+            await pilot.press(key)
+            await until(pilot, lambda content=content: contents(pilot) == ["one", content])
+            await answered(pilot, 2)
+            await until(
+                pilot,
+                lambda content=content: (
+                    [view.message.content for view in pilot.app.screen.query("MessageView.-selected")]
+                    == [content]
+                ),
+            )
+        await pilot.press("up")
+        assert pilot.app.screen.query_one(Transcript).selected.content == "one"
+
+
 async def test_a_cancelled_edit_is_there_again(open_app):
     async with open_app(turns("first")) as pilot:
         await loaded(pilot)

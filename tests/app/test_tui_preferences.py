@@ -83,15 +83,13 @@ async def test_a_setting_of_this_chat_counts_for_its_next_reply_and_no_other(ope
 async def test_settings_of_all_chats_go_into_the_file_and_escape_changes_nothing(open_app):
     async with open_app({}, (80, 24)) as pilot:
         await opened(pilot, "f7", SettingsScreen)
-        options = pilot.app.screen.query_one(OptionList)
-        options.highlighted = options.option_count - 2  # reduced_motion
+        choose(pilot, "reduced_motion")
         await pilot.press("enter")
         await pilot.press("escape")
         await back(pilot)
         assert saved() == {}
         await opened(pilot, "f7", SettingsScreen)
-        options = pilot.app.screen.query_one(OptionList)
-        options.highlighted = options.option_count - 2
+        choose(pilot, "reduced_motion")
         await pilot.press("enter", "ctrl+s")
         await back(pilot)
         assert saved() == {"interface": {"reduced_motion": True}}
@@ -218,8 +216,7 @@ async def test_what_cannot_be_written_is_said_and_not_in_force(open_app):
     config_path().write_text("[reply\n")
     async with open_app({}) as pilot:
         await opened(pilot, "f7", SettingsScreen)
-        options = pilot.app.screen.query_one(OptionList)
-        options.highlighted = options.option_count - 2
+        choose(pilot, "reduced_motion")
         await pilot.press("enter", "ctrl+s")
         await back(pilot)
         await sees(pilot, "mended")

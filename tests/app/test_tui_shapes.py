@@ -273,7 +273,7 @@ async def test_the_persons_own_editor_brings_its_text_back(open_app, tmp_path, m
         monkeypatch.setattr(pilot.app, "suspend", nullcontext)
         monkeypatch.setenv("VISUAL", str(script))
         await pilot.press("ctrl+e")
-        assert pilot.app.screen.query_one(CodeArea).text == '{"type": "null"}'
+        await until(pilot, lambda: pilot.app.screen.query_one(CodeArea).text == '{"type": "null"}')
         monkeypatch.setenv("VISUAL", "false")
         await pilot.press("ctrl+e")
         await sees(pilot, "false ended with exit code 1")
@@ -333,6 +333,11 @@ async def test_replies_of_all_chats_are_a_table_that_filters_exports_and_opens(o
         await pilot.press("j", "l")
         await sees(pilot, "city-replies.jsonl")
         assert json.loads((tmp_path / "here" / "city-replies.json").read_text())[0]["reply"] == {"n": 10}
+        chosen = pilot.app.screen._rows[0].message
+        here = session(pilot).path
+        session(pilot).store.trash_message(here[-1].id)  # as another window would
+        await sees(pilot, "1 of 2")
+        assert pilot.app.screen._rows[0].message == chosen
         await pilot.press("enter")
         await on(pilot, ChatScreen)
         assert session(pilot).chat.id == first.id
@@ -445,8 +450,26 @@ async def test_kinds_go_round_and_a_new_shape_goes_back_to_its_beginning(open_ap
         assert pilot.app.screen.query_one(CodeArea).text == '{"type": "null"}'
         await pilot.press("f8")
         await sees(pilot, "A new shape, as at its beginning; Ctrl+Z brings the text back.")
+        assert pilot.app.screen.query_one(CodeArea).text == "yes\nno\n"
         await pilot.press("escape")
         await on(pilot, ShapeLibrary)
         await sees(pilot, "Enter pours the next reply into the shape")
         await pilot.press("n")
         await sees(pilot, "A new shape from")
+        await pilot.press("enter")
+        await on(pilot, ShapeSource)
+        await replace_text(pilot, "colour red|green")
+        await sees(pilot, "Ctrl+S goes on to the editor")
+        await pilot.press("ctrl+s")
+        await on(pilot, ShapeEditor)
+        made = pilot.app.screen.query_one(CodeArea).text
+        assert '"red"' in made
+        # F8 once brought the example of a new shape, and what the shorthand had become was gone.
+        await replace_text(pilot, '{"type": "null"}')
+        await pilot.press("escape")
+        await on(pilot, ShapeLibrary)
+        await pilot.press("n")
+        await on(pilot, ShapeEditor)
+        await pilot.press("f2", "f8")
+        await until(pilot, lambda: pilot.app.screen.query_one(CodeArea).text == made)
+        await sees(pilot, "JSON Schema")

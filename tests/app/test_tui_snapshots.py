@@ -6,16 +6,27 @@ times are dates.
 """
 
 import os
+import pkgutil
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
 import pytest
-from pilots import loaded, pick, sees, session, until, write
+from pilots import answered, loaded, pick, sees, session, until, write
 from rich.style import Style
+from textual.events import Key
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+import app.tui.screens
+from app.models import ModelFile
+from app.paths import data_dir
+from app.shapes import add_shape
 from app.store.values import Attachment
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.context_full import ContextFull
+from app.tui.screens.help import HelpScreen
+from app.tui.widgets.composer import Composer
 from app.tui.widgets.message_view import MessageView
 from app.tui.widgets.transcript import Transcript
 from engine.events import Finished, Stats, Token
@@ -217,6 +228,12 @@ async def test_a_screen_of_its_own(open_app, store, name):
         await main.run_action(SCREENS[name])
         await until(pilot, lambda: pilot.app.screen is not main)
         await looks(pilot, name)
+        opened_one = pilot.app.screen
+        await pilot.press("f1")  # lists the keys, wherever it is pressed
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) is not (name == "help"))
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) is (name == "help"))
+        assert pilot.app.screen is opened_one or name == "help"
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         assert [message.content for message in session(pilot).path][1] == RECORD
@@ -237,7 +254,191 @@ async def test_a_reply_as_a_tree_and_a_message_to_edit(open_app, store):
             await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
 
 
+BEHIND = {
+    "shapes-new": ("ctrl+l", "n"),
+    "shapes-copy": ("ctrl+l", "c"),
+    "shapes-rename-refused": ("ctrl+l", "r", *"!", "enter"),
+    "shapes-none": ("ctrl+l", "slash", *"zzz"),
+    "shapes-versions": ("ctrl+l", "v"),
+    "shapes-versions-none": ("ctrl+l", "down", "v"),
+    "shapes-document": ("ctrl+l", "t", *"[]", "ctrl+s"),
+    "shapes-cannot-be-used": ("ctrl+l", "end"),
+    "editor": ("ctrl+l", "e"),
+    "editor-not-usable": ("ctrl+l", "e", *"x"),
+    "editor-save": ("ctrl+l", "e", "ctrl+s"),
+    "editor-save-refused": ("ctrl+l", "n", "end", "enter", "ctrl+s", "enter"),
+    "source-shorthand": ("ctrl+l", "n", "enter"),
+    "source-shorthand-fault": ("ctrl+l", "n", "enter", *"x oops"),
+    "source-example": ("ctrl+l", "n", "down", "enter", *'{"a": [1]}'),
+    "source-class": ("ctrl+l", "n", "down", "down", "enter"),
+    "source-file-refused": ("ctrl+l", "n", "down", "down", "down", "enter", *"no.json", "enter"),
+    "replies-filtered": ("f12", "slash", *"zzz", "enter"),
+    "xray-refused": ("f9", "w"),
+    "search-hits": ("ctrl+k", *"house"),
+    "search-none": ("ctrl+k", *"zzz"),
+    "attach-refused": ("f11", *"no.txt", "enter"),
+    "import": (*"/import", "enter"),
+    "title": ("f2", "r"),
+    "commands": (*"/se",),
+    "models": ("f6",),
+    "models-refused": ("f6", *"/no/x.gguf", "enter"),
+    "settings-value": ("f7", "down", "enter"),
+    "settings-refused": ("f7", "down", "enter", *"x", "enter"),
+    "keys-catch": ("f8", "enter"),
+    "help-in-a-dialog": ("f4", "f1"),
+    "trash-empty": ("shift+f2",),
+    "edit-cancelled": ("ctrl+up", "up", "up", "up", "e", *"x", "escape"),
+}
+"""What stands behind some keys of the main screen, all in one burst."""
+
+
+@pytest.mark.parametrize("name", BEHIND)
+async def test_a_screen_behind_others(open_app, store, monkeypatch, name):
+    fill(store)
+    found = ModelFile(
+        path=Path("/m/a.gguf"), name="A", architecture="llama", quantization="Q8_0", fits="It fits."
+    )
+    monkeypatch.setattr("app.tui.preferences.survey", lambda _places: iter([found]))
+    for text in (
+        '{"title": "Town", "regex": "[a-z]+"}',
+        '{"title": "City", "json_schema": {"type": "object"}}',
+    ):
+        add_shape("city", text, replace=True)
+    for file in data_dir().rglob("*.json"):
+        os.utime(file, (NOON / 1000, NOON / 1000))
+    async with open_app({}, (80, 24)) as pilot:
+        await opened(pilot)
+        session(pilot).set_draft("")
+        pilot.app.screen.query_one(Composer).fill("")
+        for key in BEHIND[name]:
+            pilot.app.post_message(Key(key, key if len(key) == 1 else None))
+        await looks(pilot, name)
+
+
+@pytest.mark.parametrize("name", ["xray-growing", "xray-alternatives"])
+async def test_a_reply_token_by_token(open_app, name):
+    first = [{"say": '{"name":"', "size": 5, "origin": "forced"}, {"say": "Haus"}]
+    seen = [
+        {"id": 1, "text": "Haus", "probability": 0.25, "rank": 1, "legal": True, "share": 1.0},
+        {"id": 9, "text": " [/x] \x1b", "probability": 0.75, "rank": 0, "legal": False, "share": 0.0},
+    ]
+    answer = {"type": "inspected", "turn": "$turn", "alternatives": seen, "forced": False, "allowed": 2}
+    turns = {"xray-growing": [*first, {"hold": True}], "xray-alternatives": [*first, STOP]}
+    script = {"turns": [turns[name]], "inspect": [{"send": answer | {"masked": 998, "entropy": 0.81}}]}
+    async with open_app(script, (80, 24)) as pilot:
+        await loaded(pilot)
+        await pick(pilot, "city")
+        await write(pilot, "Which house?")
+        await until(pilot, lambda: len(session(pilot).live.tokens) == 3)
+        if name == "xray-alternatives":
+            await answered(pilot, 2)
+        await pilot.press("f9", "n", "w")
+        await looks(pilot, name)
+
+
+ENDS = {
+    "cancelled": [{"say": RECORD[:30]}, {"end": "cancelled"}],
+    "landed": [{"say": RECORD[:30]}, {"say": '"}', "origin": "landed"}, {"end": "landed"}],
+    "length": [{"say": RECORD[:30]}, {"end": "length"}],
+    "loop": [{"say": "on and on and on"}, {"end": "loop"}],
+    "context-full-reply": [{"say": RECORD[:30]}, {"end": "context_full"}],
+    "error": [
+        {"send": {"type": "failed", "kind": "internal", "message": "The decoder broke.", "turn": "$turn"}}
+    ],
+    "died": [{"say": RECORD[:30]}, {"die": 3}],
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_how_a_reply_ended(open_app, name):
+    async with open_app({"turns": [ENDS[name]]}, (80, 24)) as pilot:
+        await loaded(pilot)
+        session(pilot).engine._client._log = Path("/data/worker.log")
+        await write(pilot, "Which house?")
+        await answered(pilot, 2)
+        await looks(pilot, f"ended-{name}")
+
+
+async def test_a_message_that_does_not_fit(open_app, store):
+    chat = store.create_chat(title="Long texts")
+    long = [Attachment(name="long.txt", content="a" * 3200)]
+    _reply(store, chat, store.add_user(chat, None, "Read this.", attachments=long), "yes")
+    store.add_attachment(chat, Attachment(name="longer.txt", content="b" * 2000))
+    store.set_draft(chat, "And this.")
+    async with open_app({}, (80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ContextFull))
+        await looks(pilot, "context-full")
+
+
+async def test_a_store_that_takes_nothing(open_app, store):
+    async with open_app({}, (80, 24)) as pilot:
+        await loaded(pilot)
+        store._database.path = Path("/data/chats.sqlite3")
+        store._database.run("PRAGMA query_only = ON")
+        await write(pilot, "Which house?")
+        await sees(pilot, "Which house?")
+        await looks(pilot, "read-only")
+        store._database.run("PRAGMA query_only = OFF")
+
+
+def test_every_screen_has_a_snapshot():
+    """The names of the classes stand in the table of what is drawn, so that a new screen is not forgotten."""
+    import_module("app.tui.app")
+    for module in pkgutil.iter_modules(app.tui.screens.__path__):
+        import_module(f"app.tui.screens.{module.name}")
+    kinds, waiting = set(), [Screen]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if kind.__module__.startswith("app.tui."):
+            kinds.add(kind.__name__)
+    assert kinds == set(DRAWN)
+    assert set(DRAWN.values()) <= {file.stem for file in FOLDER.iterdir()}
+
+
+DRAWN = {
+    "ChatScreen": "chat-80x24",
+    "ContextFull": "context-full",
+    "DocumentCheck": "shapes-document",
+    "GuardsDialog": "guards",
+    "HelpScreen": "help",
+    "JsonTree": "tree",
+    "KeyCatcher": "keys-catch",
+    "KeysScreen": "keys",
+    "ModelsScreen": "models",
+    "NameDialog": "title",
+    "PathDialog": "attach",
+    "ResultsScreen": "replies",
+    "SaveShape": "editor-save",
+    "SearchScreen": "search-hits",
+    "SettingsScreen": "settings",
+    "ShapeEditor": "editor",
+    "ShapeLibrary": "library",
+    "ShapePicker": "picker",
+    "ShapeSource": "source-shorthand",
+    "ShapeVersions": "shapes-versions",
+    "TextDialog": "edit",
+    "TrashScreen": "trash",
+    "WaysDialog": "shapes-new",
+    "XrayScreen": "xray",
+}
+
+
 def test_every_snapshot_belongs_to_a_test():
     sizes = {f"{state}-{size}" for state in ("first", "chat", "writing") for size in NAMES}
-    names = sizes | {"loading", "failed", "selected", "find", "tree", "edit"} | set(SCREENS)
+    names = sizes | {
+        "loading",
+        "failed",
+        "selected",
+        "find",
+        "tree",
+        "edit",
+        "context-full",
+        "read-only",
+        "xray-growing",
+        "xray-alternatives",
+    }
+    names |= {f"ended-{name}" for name in ENDS} | set(SCREENS) | set(BEHIND)
     assert {file.stem for file in FOLDER.iterdir()} == names

@@ -2,8 +2,8 @@
 
     PYTHON guidance_peer.py GGUF CONTEXT THREADS
 
-Reads one request a line on standard input (prompt, schema, max_tokens, cold) and answers each with one JSON string,
-the document. Uses nothing of Stampo.
+Reads one request a line on standard input (prompt, schema, max_tokens, temperature, cold) and answers each with one
+JSON string, the document. Uses nothing of Stampo.
 """
 
 import json
@@ -31,7 +31,10 @@ def main() -> None:
             chat = model + request["prompt"]
         with assistant():
             chat += json_reply(
-                name="reply", schema=request["schema"], temperature=0, max_tokens=request["max_tokens"]
+                name="reply",
+                schema=request["schema"],
+                temperature=request["temperature"],
+                max_tokens=request["max_tokens"],
             )
         print(json.dumps(chat["reply"]), file=answers, flush=True)
 

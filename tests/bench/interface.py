@@ -54,6 +54,8 @@ TEXTUAL = (
     "from textual.app import App; from textual.widgets import Footer, Input, OptionList, Static, TextArea"
 )
 ENGINE_TOKENS = 300
+FIELD = "rite a message"
+"""What the empty field says, but for the letter that the cursor stands on."""
 
 PROSE = (
     "The river bends twice before it reaches the harbour, and **both** banks are lined with old warehouses.\n"
@@ -96,6 +98,7 @@ class Terminal:
             "STAMPO_HOME": str(home),
             "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         }
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed is compiled
         self.began = time.monotonic()
         self.pid, self._file = pty.fork()
         if self.pid == 0:
@@ -202,7 +205,7 @@ def paint(_seconds: float) -> None:
             subprocess.run([sys.executable, "-c", TEXTUAL], check=True)
             imports.append(time.monotonic() - began)
             terminal = Terminal([sys.executable, "-m", "app"], home)
-            paints.append(terminal.until("Write a message") - terminal.began)
+            paints.append(terminal.until(FIELD) - terminal.began)
             terminal.close()
     beyond = statistics.median(paints) - statistics.median(imports)
     tell(
@@ -484,6 +487,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._cancelled = threading.Event()
+        self._writing = threading.Lock()
 
     def run(self) -> None:
         """Answer commands until the end of input."""
@@ -543,10 +547,11 @@ class Worker:
         stats = {"reply_tokens": sent, "forwards": sent}
         self._emit(type="finished", turn=turn, finish="cancelled", text="", tokens=[], seed=1, stats=stats)
 
-    @staticmethod
-    def _emit(**event: object) -> None:
-        sys.stdout.write(json.dumps(event) + "\n")
-        sys.stdout.flush()
+    def _emit(self, **event: object) -> None:
+        line = json.dumps(event) + "\n"
+        with self._writing:  # a heartbeat must not get into a line that the pipe takes in pieces
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 MODEL = {

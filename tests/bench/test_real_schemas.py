@@ -1,7 +1,8 @@
 """The bench of real schemas reads, compiles, walks and reports; measured here on the drafts' metaschemas only."""
 
-from bench.real_schemas import STATUSES, compiled, mask_seconds, metaschemas, status, table
+from bench.real_schemas import STATUSES, compiled, metaschemas, status, table, walk_costs
 
+from engine.decoding.constraint import Constraint
 from engine.fake import FakeVocabulary
 
 
@@ -9,9 +10,10 @@ def test_a_metaschema_is_walked_mask_by_mask() -> None:
     found = next(schema for schema in metaschemas() if "draft-07" in schema.name)
     result = compiled(found)
     assert result.grammar is not None, result.refusal
-    taken = mask_seconds(result.grammar, FakeVocabulary(), seed=1, steps=40)
-    assert len(taken) > 10
-    assert all(seconds > 0 for seconds in taken)
+    words = FakeVocabulary()
+    costs = walk_costs(Constraint(result.grammar, words.tokenizer, words.end_ids), words, seed=1, steps=40)
+    assert 10 < len(costs.masks) <= len(costs.looks)
+    assert all(seconds > 0 for seconds in (*costs.masks, *costs.looks))
 
 
 def test_the_report_counts_every_schema_once() -> None:

@@ -17,8 +17,8 @@ SLACK = 2  # tokens that an ending may have above the shortest
 COUNT = 90
 # Shapes, by number, whose ending may be longer, and by how much. The greedy rule looks one choice ahead: among words it
 # may take one that is long to the end where another is complete at once (12, 84, 102, 120, 144); among branches and
-# members one whose later choices cost more (3, 27, 51, 129, 141, 159).
-LISTED = {3: 3, 12: 4, 27: 6, 51: 4, 84: 6, 102: 4, 120: 3, 129: 5, 141: 5, 144: 8, 159: 5}
+# members one whose later choices cost more (3, 51, 129, 141).
+LISTED = {3: 3, 12: 4, 51: 4, 84: 6, 102: 4, 120: 3, 129: 5, 141: 5, 144: 8}
 
 
 def finite_shapes() -> list[tuple[int, Shape]]:
@@ -63,12 +63,12 @@ def land(shape: Shape, vocabulary: SmallVocabulary, budget: int, dice: Random) -
 
 
 def test_endings_are_hardly_above_the_shortest_and_landed_replies_are_words() -> None:
-    check_endings(finite_shapes()[:30])
+    check_endings(finite_shapes()[:20])
 
 
 @pytest.mark.proof
 def test_endings_of_more_shapes() -> None:
-    check_endings(finite_shapes()[30:])
+    check_endings(finite_shapes()[20:])
 
 
 def check_endings(numbered: list[tuple[int, Shape]]) -> None:

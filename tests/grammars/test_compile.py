@@ -209,7 +209,7 @@ def test_a_choice_is_meant_to_the_letter(word):
         unique=True,
     )
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_choice_is_reachable_whatever_its_letters(words):
     grammar = compiled("choice", words)
     assert all(accepts(grammar, word) for word in words)

@@ -8,7 +8,9 @@ import pytest
 from bytewalk import allowed, compiled, matcher
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from llguidance import LLParserLimits
 
+from grammars.matcher import allow_effort, limits, pristine
 from grammars.spec import ShapeError
 
 
@@ -201,3 +203,17 @@ def test_any_schema_compiles_or_is_refused_and_jsonschema_agrees_that_it_is_one(
         compiled("json_schema", schema)
     except ShapeError as error:
         assert error.where.startswith("$")
+
+
+def test_a_shape_may_cost_more_where_a_person_allows_it(monkeypatch):
+    monkeypatch.setattr("grammars.matcher._USUAL", LLParserLimits(max_grammar_size=30))
+    monkeypatch.setattr("grammars.matcher._Effort.limits", limits())
+    shape = json.dumps({"type": "object", "properties": {f"k{n}": {"type": "string"} for n in range(9)}})
+    try:
+        allow_effort(1)
+        with pytest.raises(ShapeError, match="too large"):
+            compiled("json_schema", shape)
+        allow_effort(100)
+        compiled("json_schema", shape)
+    finally:
+        pristine.cache_clear()  # what was made under these limits

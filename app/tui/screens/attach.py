@@ -1,9 +1,10 @@
 """Asks for a path, shows how it may go on, and tries to do something with the file.
 
-Knows no chats: what is to be done is a function, and what it refuses is said here.
+Knows no chats: what is to be done is a function, which may take its time, and what it refuses is said here.
 """
 
 from collections.abc import Callable
+from inspect import isawaitable
 from typing import ClassVar
 
 from textual import on
@@ -25,7 +26,9 @@ from app.tui.widgets.plain_list import PlainList
 
 
 class PathDialog(ModalScreen[bool]):
-    """Returns True when `attempt` has taken a path, False when nothing is to be done."""
+    """Returns True when `attempt` has taken a path, False when nothing is to be done; a `path` that is given is tried
+    at once.
+    """
 
     CSS_PATH = "chats.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -35,10 +38,11 @@ class PathDialog(ModalScreen[bool]):
         Binding("down", "move(1)", "Down", id="path.down", show=False, priority=True),
     ]
 
-    def __init__(self, heading: str, attempt: Callable[[str], object]) -> None:
+    def __init__(self, heading: str, attempt: Callable[[str], object], path: str = "") -> None:
         super().__init__()
         self._heading = heading
         self._attempt = attempt
+        self._path = path
         self._listed: list[str] = []
 
     def compose(self) -> ComposeResult:
@@ -55,10 +59,14 @@ class PathDialog(ModalScreen[bool]):
             )
 
     def on_mount(self) -> None:
-        """Begin in the current folder."""
+        """Begin in the current folder, or with the path that was given."""
         self.query_one(OptionList).can_focus = False
         self.query_one(Input).focus()
-        self._list("")
+        self._list(self._path)
+        if self._path:
+            with self.prevent(Input.Changed):
+                self._go(self._path)
+            self._begin(self._path)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -73,15 +81,21 @@ class PathDialog(ModalScreen[bool]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        self._take(event.value)
+        self._begin(event.value)
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
         self._go(self._listed[event.option_index])
 
-    def _take(self, path: str) -> None:
+    def _begin(self, path: str) -> None:
+        self.query_one(Line).put("Reading… Escape leaves it.")
+        self.run_worker(self._take(path), group="path", exclusive=True)
+
+    async def _take(self, path: str) -> None:
         try:
-            self._attempt(path)
+            doing = self._attempt(path)
+            if isawaitable(doing):
+                await doing
         except (RefusedError, StoreError, TextFileError) as error:
             self.query_one(Line).put(one_line(str(error)))
         else:

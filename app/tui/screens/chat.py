@@ -1,10 +1,9 @@
 """The main screen: chats left, transcript and composer in the middle, live panel right.
 
-Lays out widgets and turns keys into calls of the session; what a widget shows is the widget's business. One
-frame at most fifteen times a second brings the widgets up to the session's state; nothing else draws.
+Lays out widgets and turns keys into calls of the session; what a widget shows is the widget's business, and when it
+is drawn that of drawing.py, which is asked at most fifteen times a second; nothing else draws.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -13,18 +12,18 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widget import MountError
 from textual.widgets import TextArea
 
-from app.conversation import left_out
 from app.session import SLOW_STOP_S, RefusedError, Session
 from app.shapes import SavedShape
-from app.store.values import Chat, StoreError
-from app.terminal import one_line
+from app.store.values import StoreError
 from app.tui.actions import MessageActions
 from app.tui.chat_desk import ChatDesk
+from app.tui.drawing import Drawing
 from app.tui.keymap import remapped
 from app.tui.preferences import Preferences
-from app.tui.screens.help import HelpScreen
+from app.tui.screens.help import chat_help
 from app.tui.screens.text_dialog import TextDialog
 from app.tui.sending import Sending
 from app.tui.shelf import Shelf
@@ -41,11 +40,8 @@ from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.shape_bar import ShapeBar
 from app.tui.widgets.status_line import StatusLine
 from app.tui.widgets.transcript import Transcript
-from engine.events import Ready
 
 DRAFT_S = 0.5
-WRITING_FRAME_S = 0.16
-"""How often at most a growing reply is drawn: each time costs a hundredth of a second, whatever has come."""
 
 
 def _quiet(key: str, action: str, name: str, tooltip: str, *, priority: bool = False) -> Binding:
@@ -110,13 +106,8 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self._session = session
         self._preferences = preferences
-        self._seen = -1
-        self._drawn_at = 0.0
-        self._shown_chat: tuple[int, str] | None = None
-        self._listed: tuple[Chat, int] | None = None
         self._draft_timer: Timer | None = None
-        self._noticed = 0
-        self._counted_by: Ready | None = None
+        self._frame_due = False
         self._actions = MessageActions(self.app, session, self.say)
         self._shelf = Shelf(
             self.app,
@@ -133,6 +124,7 @@ class ChatScreen(Screen[None]):
             reveal=self.go_to,
             opened=self._opened,
             replaced=self._show_unsent,
+            import_bytes=lambda: preferences.settings.limits.import_mb * 2**20,
         )
         self._sending = Sending(
             self,
@@ -141,6 +133,7 @@ class ChatScreen(Screen[None]):
             sent=lambda: self.query_one(Transcript).anchor(),
             commands=lambda: self._slash.runner(),
         )
+        self._drawing = Drawing(self, session, self._sending, say=self.say)
         self._slash = SlashActs(
             self.app,
             session,
@@ -174,7 +167,7 @@ class ChatScreen(Screen[None]):
         """Open the first chat and begin to follow the session."""
         self._sending.fill()
         self.query_one(Composer).focus()
-        self.set_interval(1 / self._preferences.frames_per_s, self._frame)
+        self.set_interval(1 / self._preferences.frames_per_s, self._tick)
 
     def commands(self) -> list[Binding]:
         """Return the actions of this screen, for the palette and the help."""
@@ -184,65 +177,19 @@ class ChatScreen(Screen[None]):
         """Return what can be done now with the selected message, else the last one, for the palette."""
         return self.query_one(Transcript).commands(self._preferences.keys, self._actions.applies)
 
-    # --- drawing
+    def _tick(self) -> None:
+        """Ask for a frame, which mounts and removes: a timer that waited for that would be in the way of the end."""
+        if self._drawing.due and not self._frame_due:
+            self._frame_due = True
+            self.call_later(self._frame)
 
     async def _frame(self) -> None:
-        session = self._session
-        if session.revision == self._seen:
-            return
-        if session.live_here is not None and time.monotonic() - self._drawn_at < WRITING_FRAME_S:
-            return
-        self._drawn_at = time.monotonic()
-        self._seen = session.revision
-        self._sending.take_returned()
-        await self._draw_transcript()
-        self._draw_around()
-
-    async def _draw_transcript(self) -> None:
-        session, transcript = self._session, self.query_one(Transcript)
-        key = (session.chat.id, session.chat.system)
-        if key != self._shown_chat:
-            self._shown_chat = key
-            await transcript.show(session.path, session.chat.system)
-        else:
-            await transcript.catch_up(session.path)
-        transcript.leave_out(left_out(session.chat.settings, session.path))
-        live = session.live_here
-        if live is not None and transcript.live is None:
-            await transcript.begin(live)
-        elif live is not None and transcript.live is not None:
-            transcript.live.follow()
-        if session.live is not None and len(session.live.notices) != self._noticed:
-            self._noticed = len(session.live.notices)
-            if self._noticed and not session.elsewhere:
-                self.say(session.live.notices[-1])
-
-    def _draw_around(self) -> None:
-        session = self._session
-        chat = session.chat
-        self.query_one("#title", Line).put(f"Stampo  {one_line(chat.title) or 'New chat'}")
-        self.query_one(ShapeBar).show(
-            chat.shape, on=chat.shape_on, told=chat.shape_shown, system=bool(chat.system)
-        )
-        panel = self.query_one(LivePanel)
-        if panel.display:
-            panel.show(session.engine.ready, session.live, session.elsewhere)
-        self._draw_status()
-        if session.engine.ready is not self._counted_by:
-            self._counted_by = session.engine.ready
-            self._sending.show_attachments()
-        if (chat, session.listing) != self._listed:  # a query for each frame would be too much
-            self._listed = (chat, session.listing)
-            self._list_chats()
-
-    def _list_chats(self) -> None:
+        self._frame_due = False
         try:
-            self.query_one(ChatList).show(self._session.chats(), self._session.chat.id)
-        except StoreError as error:
-            self.say(str(error))
-
-    def _draw_status(self) -> None:
-        self.query_one(StatusLine).follow()
+            await self._drawing.frame()
+        except MountError:
+            if self.is_attached:  # or else the program ended meanwhile, and takes no widgets any more
+                raise
 
     def say(self, text: str) -> None:
         """Show a sentence for some seconds."""
@@ -291,7 +238,8 @@ class ChatScreen(Screen[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing to stop, go back to the composer."""
         if self._session.stop():
-            self.set_timer(SLOW_STOP_S + 0.1, self._draw_status)  # clocks differ a little
+            self._drawing.status()
+            self.set_timer(SLOW_STOP_S + 0.1, self._drawing.status)  # clocks differ a little
         else:
             self._columns.fold()
             self.query_one(Composer).focus()
@@ -351,7 +299,7 @@ class ChatScreen(Screen[None]):
 
     def action_help(self) -> None:
         """List the keys."""
-        self.app.push_screen(HelpScreen(self.commands(), keys=self._preferences.keys, enter=self._enter()))
+        self.app.push_screen(chat_help(self.commands(), keys=self._preferences.keys, enter=self._enter()))
 
     # --- messages
 
@@ -382,10 +330,8 @@ class ChatScreen(Screen[None]):
     def action_page(self, direction: int) -> None:
         """Scroll the transcript by a page."""
         transcript = self.query_one(Transcript)
-        if direction < 0:
-            transcript.scroll_page_up(animate=False)
-        else:
-            transcript.scroll_page_down(animate=False)
+        scroll = transcript.scroll_page_up if direction < 0 else transcript.scroll_page_down
+        scroll(animate=False)
 
     # --- chats and panels
 
@@ -417,7 +363,7 @@ class ChatScreen(Screen[None]):
             self.call_later(self._show_message, message)
 
     async def _show_message(self, message: int) -> None:
-        await self._draw_transcript()
+        await self._drawing.transcript()
         await self.query_one(Transcript).reveal(message)
         self.query_one(Transcript).focus()
 
@@ -447,7 +393,7 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).focus()
         else:
             self._columns.show_side("panel")
-        self._seen = -1  # it was not drawn while it was hidden
+        self._drawing.forget()  # it was not drawn while it was hidden
 
     @property
     def _columns(self) -> Columns:
@@ -458,6 +404,6 @@ class ChatScreen(Screen[None]):
         self.call_later(self._fit)
 
     def _fit(self) -> None:
-        self._seen = -1
+        self._drawing.forget()
         if self._columns.fit():
             self.query_one(Composer).focus()  # the list may be gone

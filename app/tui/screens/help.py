@@ -1,23 +1,25 @@
 """The list of keys and commands, made from the bindings and the table themselves so that it cannot lag behind."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from app.tui.keymap import remapped
+from app.tui.keymap import Keys, part_words, remapped
 from app.tui.slash import COMMANDS
 from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Enter
 from app.tui.widgets.transcript import Transcript
 from app.tui.words import key_words
+
+Rows = Sequence[tuple[str, str]]
 
 _COMPOSER = (
     ("Alt+Up/Down", "Go back to what you sent before, and forth to your draft; Up does it in an empty field"),
@@ -43,49 +45,59 @@ _PARTS = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """Shows every key and command; any of Escape, Enter and F1 closes it.
-
-    `bindings` are those of the main screen as they are in force, `keys` what the person gave to others by their ids.
-    """
+    """Shows keys and commands, a heading and a table a part; any of Escape, Enter and F1 closes it."""
 
     CSS_PATH = "dialog.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,f1", "dismiss", "Close", id="help.close")]
 
-    def __init__(
-        self,
-        bindings: Iterable[Binding],
-        *,
-        keys: Mapping[str, Sequence[str]] | None = None,
-        enter: Enter = "send",
-    ) -> None:
+    def __init__(self, parts: Sequence[tuple[str, Rows]], *, hint: str = "") -> None:
         super().__init__()
-        self._listed = list(bindings)
-        self._keys = keys or {}
-        self._enter: Enter = enter
+        self._parts = parts
+        self._hint = hint
 
     def compose(self) -> ComposeResult:
         """A table a part, one line a key or command."""
         with VerticalScroll(classes="dialog"):
-            yield Static("Keys", markup=False, classes="heading")
-            yield Static(_table([*_ENTER[self._enter], *_COMPOSER, *_rows(self._listed)]))
-            for heading, part in _PARTS:
-                own = [binding for binding in part.BINDINGS if isinstance(binding, Binding)]
-                yield Static(f"\n{heading}", markup=False, classes="heading")
-                yield Static(_table(_rows(remapped(own, self._keys))))
-            yield Static("\nCommands, at the beginning of a message", markup=False, classes="heading")
-            yield Static(_table([(command.usage, command.tooltip) for command in COMMANDS]))
-            yield Static("//  sends a text that begins with a slash", markup=False, classes="hint")
+            for place, (heading, rows) in enumerate(self._parts):
+                yield Static(f"\n{heading}" if place else heading, markup=False, classes="heading")
+                yield Static(_table(rows))
+            if self._hint:
+                yield Static(self._hint, markup=False, classes="hint")
             yield Static("Escape closes", markup=False, classes="hint")
 
 
-def _rows(bindings: Iterable[Binding]) -> list[tuple[str, str]]:
+def chat_help(bindings: Iterable[Binding], *, keys: Keys, enter: Enter) -> HelpScreen:
+    """Return all there is in the main screen.
+
+    `bindings` are those of the main screen as they are in force, `keys` what the person gave to others by their ids.
+    """
+    parts = [("Keys", [*_ENTER[enter], *_COMPOSER, *_rows(bindings)])]
+    parts += [(heading, _rows(remapped(part.BINDINGS, keys))) for heading, part in _PARTS]
+    commands = [(command.usage, command.tooltip) for command in COMMANDS]
+    parts.append(("Commands, at the beginning of a message", commands))
+    return HelpScreen(parts, hint="//  sends a text that begins with a slash")
+
+
+def screen_help(screen: Screen[Any], *, keys: Keys) -> HelpScreen:
+    """Return what there is in another screen now: its own keys and those of the part that has the focus."""
+    nodes = (screen.focused or screen).ancestors_with_self
+    own = [
+        type(node)
+        for node in nodes
+        if type(node).__module__.startswith("app.tui.") and node is not screen.app
+    ]
+    rows = [row for kind in own for row in _rows(remapped(vars(kind).get("BINDINGS", ()), keys))]
+    return HelpScreen([(f"Keys: {part_words(type(screen))}", list(dict.fromkeys(rows)))])
+
+
+def _rows(bindings: Iterable[Binding]) -> Rows:
     return [
         (" ".join(map(key_words, binding.key.split(","))), binding.tooltip or binding.description)
         for binding in bindings
     ]
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> Table:
+def _table(rows: Rows) -> Table:
     table = Table.grid(padding=(0, 2))
     for left, right in rows:
         table.add_row(Text(left, style="bold", no_wrap=True), Text(right))

@@ -29,6 +29,7 @@ from app.tui.words import finish_words, shape_name
 from grammars.spec import GrammarSpec
 
 FILTER_S = 0.15
+FOLLOW_S = 1.0
 _MEASURED = 200  # rows whose texts decide how wide a column is
 _WIDEST = 32
 
@@ -78,9 +79,22 @@ class ResultsScreen(Screen[Reveal | None]):
         self._say("Reading…")
         self.query_one(RecordTable).focus()
         self.call_after_refresh(self._begin)
+        self.set_interval(FOLLOW_S, self._follow)
 
     def _begin(self) -> None:
         self.run_worker(self._read(), group="read", exclusive=True)
+
+    def _follow(self) -> None:
+        """Read again when a reply has ended, or another window has changed something."""
+        if self._table is None:
+            return
+        try:
+            count = self._store.count_under_shape(self._spec.hash)
+        except StoreError as error:
+            self._say(str(error))
+            return
+        if count != len(self._table.rows):
+            self._begin()
 
     async def _read(self) -> None:
         try:
@@ -92,7 +106,7 @@ class ResultsScreen(Screen[Reveal | None]):
             return
         self._table = await asyncio.to_thread(table, self._spec, replies, titles)
         self._say("" if self._table.rows else "No reply was held to this shape yet.")
-        self._show()
+        self._show(stay=True)
 
     # --- what is shown
 
@@ -108,9 +122,12 @@ class ResultsScreen(Screen[Reveal | None]):
         self._show()
         self.query_one(RecordTable).focus()
 
-    def _show(self) -> None:
+    def _show(self, *, stay: bool = False) -> None:
+        """List what the filter leaves, with the first reply highlighted, or with `stay` the one that is now."""
         if self._table is None:
             return
+        now = self.query_one(RecordTable).row
+        before = self._rows[now].message if stay and now < len(self._rows) else None
         column, down = self._sorted
         columns = self._table.columns
         found = filtered(self._table.rows, columns, self.query_one(PlainInput).value)
@@ -126,7 +143,12 @@ class ResultsScreen(Screen[Reveal | None]):
             )
             for name in columns
         ]
-        self.query_one(RecordTable).show(shown, len(rows), lambda row, place: rows[row].words(columns[place]))
+        self.query_one(RecordTable).show(
+            shown,
+            len(rows),
+            lambda row, place: rows[row].words(columns[place]),
+            row=next((place for place, row in enumerate(rows) if row.message == before), 0),
+        )
         order = f"by {one_line(column)}, {'last' if down else 'first'} in front"
         self.query_one(".top", Line).put(
             f"Replies under {one_line(shape_name(self._spec))}  {len(rows):,} of {len(self._table.rows):,}, {order}"

@@ -36,6 +36,7 @@ _HEADINGS = {
     "reply": "All chats: replies",
     "engine": "Engine, from the next time a model is loaded",
     "interface": "Interface",
+    "limits": "Limits",
 }
 _OPTIONAL = ("seed", "think", "model", "draft_model", "context", "threads")
 _NO_VALUE = {"seed": "random", "think": "as the model"}
@@ -95,7 +96,7 @@ class SettingsScreen(ModalScreen[Changes | None]):
     def on_mount(self) -> None:
         """List everything."""
         names = {CHAT: NAMES}
-        for table in ("reply", "engine", "interface"):
+        for table in ("reply", "engine", "interface", "limits"):
             values = getattr(self._settings, table)
             names[table] = tuple(field.name for field in fields(values))
         names["reply"] = ("system", *names["reply"])

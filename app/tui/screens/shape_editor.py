@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option
 
 from app.deep_thread import deeply
 from app.shape_draft import KINDS as ALL_KINDS
-from app.shape_draft import Look, ShapeDraft, look, new_draft, place_of, visible, with_fixes
+from app.shape_draft import Look, ShapeDraft, Unsaved, look, new_draft, place_of, visible, with_fixes
 from app.terminal import one_line
 from app.tui.editor import EditorError, edit
 from app.tui.screens.document_check import DocumentCheck
@@ -42,7 +42,8 @@ _SUFFIXES = {"json_schema": ".json", "choice": ".txt", "regex": ".txt", "lark": 
 class ShapeEditor(Screen[str | None]):
     """Returns the name under which the shape was saved, or None when it was left.
 
-    `saved` is what the shape is without unsaved changes, None for a new one; `drafts` keeps those by the shape's name.
+    `unsaved` is what there is to go on with; it began as what is `saved`, or as a new shape. `drafts` keeps unsaved
+    changes by the shape's name.
     """
 
     CSS_PATH = "shapes.tcss"
@@ -58,11 +59,10 @@ class ShapeEditor(Screen[str | None]):
         Binding("escape", "leave", "Back", id="editor.leave"),
     ]
 
-    def __init__(
-        self, draft: ShapeDraft, saved: ShapeDraft | None, drafts: MutableMapping[str, ShapeDraft]
-    ) -> None:
+    def __init__(self, unsaved: Unsaved, drafts: MutableMapping[str, Unsaved], *, saved: bool) -> None:
         super().__init__()
-        self._draft = draft
+        self._draft = unsaved.draft
+        self._begun = unsaved.begun
         self._saved = saved
         self._drafts = drafts
         self._timer: Timer | None = None
@@ -109,8 +109,8 @@ class ShapeEditor(Screen[str | None]):
 
     def _keep(self) -> None:
         """Keep unsaved changes, whatever comes."""
-        if self._draft not in (self._saved, new_draft(self._draft.kind)):
-            self._drafts[self._draft.name] = self._draft
+        if self._draft != (self._begun if self._saved else new_draft(self._draft.kind)):
+            self._drafts[self._draft.name] = Unsaved(draft=self._draft, begun=self._begun)
         else:
             self._drafts.pop(self._draft.name, None)
 
@@ -201,24 +201,28 @@ class ShapeEditor(Screen[str | None]):
 
     def action_revert(self) -> None:
         """Go back to what is saved, a new shape to its beginning; Ctrl+Z brings the text back."""
-        saved = self._saved or new_draft(self._draft.kind)
-        self._replace(saved.text)
-        self._change(kind=saved.kind, whitespace=saved.whitespace, guards=saved.guards, text=saved.text)
+        begun = self._begun
+        self.query_one(CodeArea).json = begun.kind == "json_schema"
+        self._replace(begun.text)
+        self._change(kind=begun.kind, whitespace=begun.whitespace, guards=begun.guards, text=begun.text)
         now = "As it is saved" if self._saved else "A new shape, as at its beginning"
         self._say(f"{now}; Ctrl+Z brings the text back.")
 
     def action_external(self) -> None:
         """Edit the text in the person's own editor."""
+        self.run_worker(self._edit_outside(), group="editor", exclusive=True)
+
+    async def _edit_outside(self) -> None:
         try:
-            text = edit(self.app, self._draft.text, suffix=_SUFFIXES[self._draft.kind])
+            text = await edit(self.app, self._draft.text, suffix=_SUFFIXES[self._draft.kind])
         except EditorError as error:
             self._say(str(error))
         else:
             self._replace(visible(text))
 
-    def action_test(self) -> None:
+    async def action_test(self) -> None:
         """Test a document against the shape as it stands."""
-        if self._look is not None and self._look.usable:
+        if (await deeply(look, self._draft)).usable:  # what is shown may be older than the last key
             self.app.push_screen(DocumentCheck(self._draft.spec()))
         else:
             self._say("The shape cannot be used yet; a document can be tested when it can.")
@@ -247,7 +251,7 @@ class ShapeEditor(Screen[str | None]):
         facts = [KINDS[draft.kind]]
         if draft.kind in ("json_schema", "lark"):
             facts += [f"white space {draft.whitespace}", guards_words(draft.guards) or "usual guards"]
-        state = "  unsaved changes" if draft != self._saved else ""
+        state = "" if self._saved and draft == self._begun else "  unsaved changes"
         self.query_one(".top", Line).put(
             Content.assemble(
                 f"Shape {one_line(draft.name) or '(new)'}", (f"  {', '.join(facts)}", "dim"), state

@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 
 from app.deep_thread import deeply
 from app.paths import PathError
-from app.shape_draft import ShapeDraft, look, new_draft, saved_draft
+from app.shape_draft import ShapeDraft, Unsaved, look, new_draft, saved_draft
 from app.shape_files import own_text, removed_shapes
 from app.shapes import SavedShape, copy_shape, remove_shape, rename_shape, restore_version
 from app.store.store import Store
@@ -78,7 +78,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
         self,
         shapes: Callable[[], Sequence[SavedShape]],
         store: Store,
-        drafts: MutableMapping[str, ShapeDraft],
+        drafts: MutableMapping[str, Unsaved],
         typed: MutableMapping[str, str],
         name: str = "",
     ) -> None:
@@ -216,7 +216,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
     def action_new(self) -> None:
         """Begin a shape; one that was begun and not saved goes on."""
         if "" in self._drafts:
-            self._edit(self._drafts[""], None)
+            self._edit(self._drafts[""], saved=False)
             return
 
         def begin(way: str | None) -> None:
@@ -227,7 +227,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
 
         def edit(draft: ShapeDraft | None) -> None:
             if draft is not None:
-                self._edit(draft, None)
+                self._edit(Unsaved(draft=draft, begun=draft), saved=False)
 
         self.app.push_screen(WaysDialog("A new shape from", WAYS), begin)
 
@@ -242,10 +242,13 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
         except (ShapeError, PathError) as error:
             self._say(str(error))
             return
-        draft = saved_draft(saved, text)
-        self._edit(self._drafts.get(saved.name, draft), draft)
+        begun = saved_draft(saved, text)
+        kept = self._drafts.get(saved.name)
+        self._edit(Unsaved(draft=kept.draft if kept else begun, begun=begun), saved=True)
 
-    def _edit(self, draft: ShapeDraft, saved: ShapeDraft | None) -> None:
+    def _edit(self, unsaved: Unsaved, *, saved: bool) -> None:
+        draft = unsaved.draft
+
         def left(name: str | None) -> None:
             self._read(name or draft.name)
             if name is not None:
@@ -256,7 +259,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
             else:
                 self._say(_HINT)
 
-        self.app.push_screen(ShapeEditor(draft, saved, self._drafts), left)
+        self.app.push_screen(ShapeEditor(unsaved, self._drafts, saved=saved), left)
 
     def action_copy(self) -> None:
         """Save the shape under a second name."""
@@ -274,7 +277,8 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
         if new != old:
             rename_shape(old, new)
             if old in self._drafts:  # unsaved changes go with it
-                self._drafts[new] = replace(self._drafts.pop(old), name=new)
+                kept = self._drafts.pop(old)
+                self._drafts[new] = replace(kept, draft=replace(kept.draft, name=new))
 
     def _ask_name(self, heading: str, name: str, attempt: Callable[[str], object]) -> None:
         def done(new: str | None) -> None:
@@ -364,9 +368,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
         self.query_one(".state", Line).put(one_line(sentence))
 
 
-def _content(
-    entry: _Entry, drafts: MutableMapping[str, ShapeDraft], forced: Content | None = None
-) -> Content:
+def _content(entry: _Entry, drafts: MutableMapping[str, Unsaved], forced: Content | None = None) -> Content:
     saved = entry.saved
     used = f"last used {when(entry.used, datetime.now(UTC))}" if entry.used else "not used yet"
     tags = ", ".join(saved.preset.tags) if saved.preset else ""

@@ -71,6 +71,8 @@ class ShapeSource(Screen[ShapeDraft | None]):
         self._timer: Timer | None = None
         self._draft: ShapeDraft | None = None
         self._place: int | None = None
+        self._late = False  # what was typed last has not been turned into a schema yet
+        self._leaving = False  # for the editor, as soon as it has
 
     def compose(self) -> ComposeResult:
         """What is typed at the left, the schema at the right."""
@@ -107,14 +109,19 @@ class ShapeSource(Screen[ShapeDraft | None]):
         """Turn what is typed into a schema, a moment after the last key."""
         message.stop()
         self._typed[self._way] = self.query_one(CodeArea).text
+        self._late = True
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(TYPING_S, self._read_area)
 
     def _read_area(self) -> None:
+        self._begin(*self._area_turn)
+
+    @property
+    def _area_turn(self) -> tuple[Callable[[], tuple[ShapeDraft, str]], str]:
         text = self.query_one(CodeArea).text
         turn = _from_shorthand if self._way == "shorthand" else _from_example
-        self._begin(lambda: turn(text), text)
+        return lambda: turn(text), text
 
     @on(Input.Submitted)
     def _read_line(self, event: Input.Submitted) -> None:
@@ -138,8 +145,9 @@ class ShapeSource(Screen[ShapeDraft | None]):
         self.run_worker(self._turned(turn, text), group="source", exclusive=True)
 
     async def _turned(self, turn: Callable[[], tuple[ShapeDraft, str]], text: str) -> None:
-        self._draft, self._place = None, None
+        self._draft, self._place, self._late, self._leaving = None, None, True, False
         if not text.strip() and not self._is_line:
+            self._late = False
             self._show(Content(""))
             self._say("")
             return
@@ -154,10 +162,20 @@ class ShapeSource(Screen[ShapeDraft | None]):
         else:
             self._show(Content(body(self._draft.spec(), 60)))
             self._say(note or "Ctrl+S goes on to the editor, where it is checked, tested and saved.")
+        self._late = False
+        if self._leaving and self._draft is not None:
+            self.dismiss(self._draft)
 
-    def action_go_on(self) -> None:
-        """Take the schema to the editor."""
-        if self._draft is not None:
+    async def action_go_on(self) -> None:
+        """Take the schema to the editor, with what was typed last."""
+        if self._late and not self._is_line:
+            if self._timer is not None:
+                self._timer.stop()
+            self.workers.cancel_group(self, "source")
+            await self._turned(*self._area_turn)
+        if self._late:
+            self._leaving = True  # as soon as the module has run
+        elif self._draft is not None:
             self.dismiss(self._draft)
         else:
             self._say("There is no shape yet." if not self._is_line else "Press Enter on the name first.")

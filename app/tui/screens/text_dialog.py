@@ -12,7 +12,7 @@ from app.tui.widgets.plain_fields import PlainArea
 
 
 class TextDialog(ModalScreen[str | None]):
-    """Returns the new text, or None when nothing is to change."""
+    """Returns the new text, or None when nothing is to change; `take` says what becomes of it."""
 
     CSS_PATH = "dialog.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -20,10 +20,11 @@ class TextDialog(ModalScreen[str | None]):
         Binding("escape", "cancel", "Cancel", id="text.cancel"),
     ]
 
-    def __init__(self, heading: str, text: str, *, note: str = "") -> None:
+    def __init__(self, heading: str, text: str, *, take: str = "takes it", note: str = "") -> None:
         super().__init__()
         self._heading = heading
         self._text = text
+        self._take = take
         self._note = note
         self.left = ""
         """What was typed when the dialog was cancelled; empty if nothing was changed."""
@@ -33,7 +34,7 @@ class TextDialog(ModalScreen[str | None]):
         with Vertical(classes="dialog"):
             yield Static(self._heading, markup=False, classes="heading")
             yield PlainArea(highlight_cursor_line=False, compact=True)
-            hint = "Ctrl+S takes it, Escape changes nothing"
+            hint = f"Ctrl+S {self._take}, Enter begins a new line, Escape changes nothing"
             yield Static(f"{hint}. {self._note}" if self._note else hint, markup=False, classes="hint")
 
     def on_mount(self) -> None:

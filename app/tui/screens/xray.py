@@ -217,7 +217,12 @@ class XrayScreen(Screen[Fork | None]):
     def _rest(self) -> None:
         token = self._lane.token
         unknown = self._session.inspections.answer(self._place) is None
-        if token is not None and token.origin not in ("forced", "given") and unknown and not self._session.busy:
+        if (
+            token is not None
+            and token.origin not in ("forced", "given")
+            and unknown
+            and not self._session.busy
+        ):
             self._ask()
 
     def action_ask(self) -> None:

@@ -1,8 +1,7 @@
 """Where the next message is typed: lines, earlier messages to go back to, and pastes that are too long for a field.
 
-Knows nothing of chats. Keys are taken strictly in their order: what is typed after a key that empties the field
-stands in the empty field, however fast it comes. Invariant: nothing that was typed is lost by looking at earlier
-messages; each keeps what was changed in it, and the draft comes back behind them, until something is sent.
+Knows nothing of chats. Invariant: nothing that was typed is lost by looking at earlier messages; each keeps what was
+changed in it, and the draft comes back behind them, until something is sent.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from textual.message import Message
 
 from app.terminal import one_line
 from app.tui.widgets.command_list import CommandList
-from app.tui.widgets.plain_fields import PlainArea
+from app.tui.widgets.plain_fields import PlainArea, kept
 
 Enter = Literal["send", "newline"]
 
@@ -25,12 +24,6 @@ LONG_PASTE = 64 * 1024
 _PROMPT = "Write a message"
 _OTHER_KEYS = ("ctrl+j", "alt+enter")
 _DRAFT = -1
-# Left to the screen these would run when the keys after them are already in the old text.
-_RUN_IN_ORDER = {
-    "new_chat": "screen.new_chat",
-    "screen.editor": "screen.editor",
-    "screen.search": "screen.search",
-}
 # What keys do while commands are listed.
 _FOR_COMMANDS = {"tab": "complete", "up": "choose(-1)", "down": "choose(1)"}
 
@@ -132,7 +125,7 @@ class Composer(PlainArea):
         self._commands.follow(self.text)
 
     async def _on_key(self, event: events.Key) -> None:
-        action = self._action(event.key, event.is_printable)
+        action = self._action(event.key)
         if action is None:
             await super()._on_key(event)
             return
@@ -146,7 +139,7 @@ class Composer(PlainArea):
         else:
             await self.run_action(action)
 
-    def _action(self, key: str, printable: bool) -> str | None:
+    def _action(self, key: str) -> str | None:
         """Return what a key does here, None for what it does in any text field."""
         if key == "shift+enter":
             return "newline"
@@ -158,12 +151,7 @@ class Composer(PlainArea):
             return _FOR_COMMANDS[key]
         if key == "up" and not self.text:
             return "recall(1)"
-        return None if printable else _RUN_IN_ORDER.get(self._bound(key))
-
-    def _bound(self, key: str) -> str:
-        """Return the action that a key has now."""
-        active = self.screen.active_bindings.get(key)
-        return active.binding.action if active is not None else ""
+        return None
 
     async def _on_paste(self, event: events.Paste) -> None:
         if len(event.text.encode("utf-8", "replace")) <= LONG_PASTE:
@@ -171,4 +159,4 @@ class Composer(PlainArea):
             return
         event.stop()
         event.prevent_default()
-        self.post_message(self.Pasted(event.text))
+        self.post_message(self.Pasted(kept(self, event.text)))

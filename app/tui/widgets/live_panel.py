@@ -1,25 +1,21 @@
 """The live panel: the model, and what the shape does to the reply while it is written.
 
-Knows nothing of the engine or the store; the screen hands it values, up to fifteen times a second. Invariants: no row
-is drawn that is drawn already; while a reply is written the panel is drawn a few times a second, which is as much as
-can be read, and its last state always.
+Knows nothing of the engine or the store; it is handed values when they are worth showing. Invariant: no row is drawn
+that is drawn already.
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import zip_longest
 from math import log
 
 from textual.content import Content
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.visual import Visual
 from textual.widget import Widget
 
 from app.live import LiveReply
 from app.terminal import one_line
-from app.tui.widgets.line import LATE_S
 from app.tui.words import (
     bar,
     finish_words,
@@ -31,27 +27,20 @@ from app.tui.words import (
 )
 from engine.events import Ready
 
-DRAWS_PER_S = 8
 _LABEL = 12
 _SOURCES = {"memory": "memory", "suffix": "suffix", "recycling": "recycling", "draft-model": "draft model"}
 """What of the figures on drafts are sources; the gate's are not."""
 
 
 class LivePanel(Widget):
-    """Figures of the reply above, facts of the model below: a small screen cuts the end.
+    """Figures of the reply above, facts of the model below: a small screen cuts the end."""
 
-    `clock` tells seconds.
-    """
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic, **options: str) -> None:
+    def __init__(self, **options: str) -> None:
         super().__init__(**options)
         self.lines: list[Content] = []
         """What is shown, a row each."""
         self._strips: dict[int, Strip] = {}
-        self._clock = clock
         self._now: tuple[Ready | None, LiveReply | None, str] = (None, None, "")
-        self._drawn_at = 0.0
-        self._due: Timer | None = None
 
     def show(self, ready: Ready | None, live: LiveReply | None, elsewhere: str = "") -> None:
         """Show the loaded model and the reply being written, or the last one.
@@ -59,11 +48,7 @@ class LivePanel(Widget):
         `elsewhere` is the title of the reply's chat when another one is open.
         """
         self._now = (ready, live, elsewhere)
-        wait = self._drawn_at + 1 / DRAWS_PER_S - self._clock()
-        if live is None or live.phase != "writing" or wait <= 0:
-            self._draw()
-        elif self._due is None:
-            self._due = self.set_timer(wait + LATE_S, self._draw)
+        self._draw()
 
     def on_resize(self) -> None:
         """Fit the rows to the new width."""
@@ -87,16 +72,13 @@ class LivePanel(Widget):
 
     def _draw(self) -> None:
         """Make the rows, and draw those that are others than before."""
-        if self._due is not None:
-            self._due.stop()
-            self._due = None
         ready, live, elsewhere = self._now
         width = max(16, self.content_size.width or 32)
         lines = [
             line.truncate(width, ellipsis=True)
             for line in (*_reply(live, elsewhere, width), Content(""), *_model(ready, live, width))
         ]
-        before, self.lines, self._drawn_at = self.lines, lines, self._clock()
+        before, self.lines = self.lines, lines
         for row, (old, new) in enumerate(zip_longest(before, lines)):
             if old is None or new is None or not new.is_same(old):
                 self._strips.pop(row, None)

@@ -4,7 +4,6 @@ A finished message is one widget. Knows nothing of the store's tree or the engin
 """
 
 import json
-import time
 from datetime import UTC, datetime
 
 from textual import events
@@ -21,8 +20,8 @@ from app.store.values import Reply, StoredMessage
 from app.terminal import one_line, printable
 from app.tui.markdown import rendered
 from app.tui.pretty import pretty_json
-from app.tui.widgets.line import LATE_S, Line
-from app.tui.widgets.rows import Rows, wrapped
+from app.tui.widgets.line import Line
+from app.tui.widgets.rows import Rows, laid_out_once, wrapped
 from app.tui.widgets.stream_markdown import StreamMarkdown
 from app.tui.widgets.stream_text import StreamText
 from app.tui.words import (
@@ -38,8 +37,6 @@ from app.tui.words import (
 from grammars.spec import GrammarSpec
 
 PRETTY_LIMIT = 50_000
-MARKDOWN_S = 0.2
-"""How often at most a growing Markdown text is set out again."""
 _PART_STYLES = {"key": "bold", "text": "$text-success", "value": "$text-warning", "mark": "dim"}
 _FOLDS = (None, 1, 0)
 LONG = 10_000
@@ -194,12 +191,12 @@ class MessageView(Static):
 class LiveView(Vertical):
     """The reply being written: text is appended, never set out again but for a last block of Markdown."""
 
+    virtual_size = laid_out_once()
+
     def __init__(self, live: LiveReply) -> None:
         super().__init__(classes="assistant live")
         self._live = live
         self._taken = 0
-        self._set_out_at = 0.0
-        self._due = False
         # Kept, not looked up: a frame may come while the screen is being taken down.
         self._header = Line(classes="header")
         self._thoughts = Line(classes="reasoning")
@@ -212,23 +209,14 @@ class LiveView(Vertical):
         yield self._text
 
     def follow(self) -> None:
-        """Show what has come since the last call."""
+        """Show what was written since the last call."""
         live = self._live
-        self._header.put_slowly(_header(live.shape, [progress_words(live)]))
         if live.thought_pieces and not live.pieces:
             last = "".join(live.thought_pieces[-300:])[-300:].rstrip().rpartition("\n")[2]
             self._thoughts.put(Content.styled(f"▸ thinks: {one_line(last)}", "dim italic"))
         elif live.thought_pieces:
             self._thoughts.put(Content.styled("▸ thought before it wrote", "dim italic"))
         if self._taken < len(live.pieces):
-            if isinstance(self._text, StreamMarkdown):
-                wait = self._set_out_at + MARKDOWN_S - time.monotonic()
-                if wait > 0:
-                    if not self._due:  # the next tokens may be long in coming
-                        self._due = True
-                        self.set_timer(wait + LATE_S, self._follow_late)
-                    return
-                self._set_out_at = time.monotonic()
             new = "".join(live.pieces[self._taken :])
             self._taken = len(live.pieces)
             if isinstance(self._text, StreamMarkdown):
@@ -236,9 +224,9 @@ class LiveView(Vertical):
             else:
                 self._text.append(printable(new).replace("\t", "    "))
 
-    def _follow_late(self) -> None:
-        self._due = False
-        self.follow()
+    def follow_figures(self) -> None:
+        """Show how far it is."""
+        self._header.put(_header(self._live.shape, [progress_words(self._live)]))
 
 
 def _header(shape: GrammarSpec | None, facts: list[str], branch: str = "") -> Content:

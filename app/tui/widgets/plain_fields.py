@@ -1,9 +1,9 @@
 """Text fields that are safe to paste into and take keys in their order.
 
-What is pasted is cleaned at this border, because these fields write their characters to the terminal as they
-are. Many terminals, tmux among them, send the line breaks of a paste as carriage returns. Textual writes a typed
-character at once and runs a key such as Backspace only when the screen has seen it, behind characters that came after
-it; here such keys run at once, too.
+What is pasted is cleaned at this border, because these fields write their characters to the terminal as they are; where
+something has no bytes and so cannot be kept, that is said. Many terminals, tmux among them, send the line breaks of a
+paste as carriage returns. Textual writes a typed character at once and runs a key such as Backspace only when the
+screen has seen it; here such keys run at once, too, and no screen that is busy holds them up.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from textual import events
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from app.terminal import one_line, printable
+from app.terminal import one_line, printable, well_formed
 
 _JOINERS = ("\u200c", "\u200d")
 """Characters that Textual leaves out when they are typed; Persian and many emoji are written with them."""
@@ -61,7 +61,7 @@ class PlainArea(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()  # or the base class would take the event once more, uncleaned
-        await super()._on_paste(events.Paste(printable(_with_newlines(event.text))))
+        await super()._on_paste(events.Paste(printable(_with_newlines(kept(self, event.text)))))
 
     def set_text(self, text: str) -> None:
         """Replace the whole text and put the cursor at its end."""
@@ -87,8 +87,21 @@ class PlainInput(Input):
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        lines = _with_newlines(event.text).split("\n")
+        lines = _with_newlines(kept(self, event.text)).split("\n")
         super()._on_paste(events.Paste(one_line(" ".join(filter(None, map(str.strip, lines))))))
+
+
+def kept(field: Widget, text: str) -> str:
+    """Return a pasted text with U+FFFD for lone surrogates; the person is told if there were any."""
+    clean = well_formed(text)
+    if clean != text:
+        count = sum(one != other for one, other in zip(clean, text, strict=True))
+        field.app.notify(
+            f"{count} broken character{' was' if count == 1 else 's were'} replaced by � in what you pasted.",
+            severity="warning",
+            markup=False,
+        )
+    return clean
 
 
 def _with_newlines(text: str) -> str:

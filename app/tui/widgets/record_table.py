@@ -72,8 +72,10 @@ class RecordTable(ScrollView, can_focus=True):
         self.row = 0
         self.column = 0
 
-    def show(self, columns: Sequence[Column], count: int, words: Callable[[int, int], str]) -> None:
-        """Show `count` rows; `words` returns the text of a row and column. The first row is highlighted."""
+    def show(
+        self, columns: Sequence[Column], count: int, words: Callable[[int, int], str], *, row: int = 0
+    ) -> None:
+        """Show `count` rows; `words` returns the text of a row and column. One row is highlighted."""
         self._columns, self._count, self._words = columns, count, words
         self.row = 0
         self.column = min(self.column, max(0, len(columns) - 1))
@@ -81,6 +83,8 @@ class RecordTable(ScrollView, can_focus=True):
         self.virtual_size = Size(width, count + 1)
         self.scroll_to(y=0, animate=False, immediate=True)
         self.refresh()
+        if row:
+            self._go(row)
         self.post_message(self.Moved())
 
     @property

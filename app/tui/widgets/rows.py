@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from rich.cells import cell_len, get_character_cell_size
 from textual.cache import LRUCache
 from textual.content import Content
+from textual.geometry import Size
+from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -70,9 +72,18 @@ def _cut(line: str, start: int, width: int) -> int | None:
 def reserved(rows: int, height: int, screen: int) -> int:
     """Return the height of a growing text that has so many rows and had a height, on a screen of some rows.
 
-    It grows by steps: each time it does, all that is around the text is laid out, scrolled and drawn again.
+    It grows by steps: each time it does, all that is around the text is laid out, scrolled and drawn again. A long text
+    grows by longer steps, a short one leaves little room empty.
     """
-    return height if rows <= height else rows - 1 + max(1, screen // 8)
+    return height if rows <= height else rows - 1 + max(1, screen // 8, min(rows // 2, screen // 3))
+
+
+def laid_out_once() -> Reactive[Size]:
+    """Return a `virtual_size` for a widget that grows all the time, whose layout says all there is to know.
+
+    Textual's own lays out the whole screen once more for each size that a layout gave.
+    """
+    return Reactive(Size(0, 0))
 
 
 class Rows:
@@ -89,16 +100,17 @@ class Rows:
         """Append rows."""
         self._rows.extend(rows)
 
-    def put(self, start: int, rows: Sequence[str]) -> None:
-        """Replace the rows from `start` on."""
-        self.cut(start)
-        self._rows.extend(rows)
-
-    def cut(self, start: int) -> None:
-        """Drop the rows from `start` on."""
-        for row in range(start, len(self._rows)):
+    def put(self, start: int, rows: Sequence[Content | str]) -> int:
+        """Replace the rows from `start` on; return the first that is another one than before."""
+        first = start
+        for old, new in zip(self._rows[start:], rows, strict=False):
+            if not _is_same(old, new):
+                break
+            first += 1
+        for row in range(first, len(self._rows)):
             self._strips.discard(row)
-        del self._rows[start:]
+        self._rows[first:] = rows[first - start :]
+        return first
 
     def strip(self, y: int, widget: Widget) -> Strip:
         """Return one row in a widget's style and width."""
@@ -112,6 +124,12 @@ class Rows:
             strip = strip.adjust_cell_length(widget.size.width, widget.rich_style)
             self._strips[y] = strip
         return strip
+
+
+def _is_same(one: Content | str, other: Content | str) -> bool:
+    if isinstance(one, Content) and isinstance(other, Content):
+        return one.is_same(other)
+    return type(one) is type(other) and one == other
 
 
 def wrapped(content: Content, width: int) -> list[Content | str]:

@@ -45,15 +45,15 @@ class StatusLine(Line):
             where = [f"in “{session.elsewhere}”"] if session.elsewhere else []
             long, short = progress_words(session.live), phase_words(session.live).capitalize()
             words = fitting([(long, *hints, *where), (short, *hints, *where), (short, *hints)], width)
-            self.progress(words, slowly=self.has_class("-progress"))
+            self.progress(words)
         else:
             words = engine_words(engine, width)
             show = self.message if engine.ready is not None and engine.ready.notices else self.progress
             show(words)
 
-    def progress(self, text: str, *, slowly: bool = False) -> None:
-        """Show something that changes by itself, with each token if `slowly`; cut where the row ends."""
-        self._set("-progress", text, slowly=slowly)
+    def progress(self, text: str) -> None:
+        """Show something that changes by itself; cut where the row ends."""
+        self._set("-progress", text)
 
     def message(self, text: str) -> None:
         """Show a sentence for the person."""
@@ -63,7 +63,7 @@ class StatusLine(Line):
         """Show what went wrong and which key helps, the key in front: a small screen cuts the end."""
         self._set("-trouble", f"Problem: {text}")
 
-    def _set(self, kind: str, text: str, *, slowly: bool = False) -> None:
+    def _set(self, kind: str, text: str) -> None:
         for name in ("-progress", "-message", "-trouble"):
             self.set_class(name == kind, name)
-        (self.put_slowly if slowly else self.put)(shown(text))
+        self.put(shown(text))

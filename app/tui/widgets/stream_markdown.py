@@ -4,13 +4,14 @@ Knows nothing of replies. Invariant: rows of settled blocks never change while t
 long is shown plain until it is whole, and then only appended to, so that no update takes long.
 """
 
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
 from app.terminal import printable
 from app.tui.markdown import Settling, rendered
-from app.tui.widgets.rows import Rows, Wrap, reserved, wrapped
+from app.tui.widgets.rows import Rows, Wrap, laid_out_once, reserved, wrapped
 
 LONGEST_BLOCK = 2_000
 """Characters of an unfinished block that are still set out at each update."""
@@ -20,6 +21,7 @@ class StreamMarkdown(Widget):
     """Shows a growing Markdown text. Its height follows the rows, in steps."""
 
     DEFAULT_CSS = "StreamMarkdown { width: 1fr; height: auto; }"
+    virtual_size = laid_out_once()
 
     def __init__(self, **options: str) -> None:
         super().__init__(**options)
@@ -45,52 +47,48 @@ class StreamMarkdown(Widget):
     def append(self, text: str) -> None:
         """Add text at the end."""
         self._pieces.append(text)
-        if self._width:
-            kept, rows, plain = self._kept, len(self._rows), self._plain
-            self._set_out(text)
-            first = kept if plain is None or plain is not self._plain else rows - 1
-            if len(self._rows) > self._height:
-                self.refresh(layout=True)
-            else:
-                self.refresh(Region(0, first, self.size.width, self._height - first))
+        if not self._width:
+            return
+        before, first = len(self._rows), self._set_out(text)
+        if len(self._rows) > self._height:
+            self.refresh(layout=True)
+        elif changed := max(before, len(self._rows)) - first:
+            self.refresh(Region(0, first, self.size.width, changed))
 
-    def _set_out(self, new: str) -> None:
-        """Set out the blocks that became whole, and what follows them."""
+    def _set_out(self, new: str) -> int:
+        """Set out the blocks that became whole, and what follows them; return the first row that is another one."""
         self._settling.append(new)
         self._unsettled.append(new)
+        first = len(self._rows)
         if self._settling.end > self._settled:
-            self._settle(self._settling.end)
+            first = self._settle(self._settling.end)
         if self._plain is not None:
-            first = len(self._plain.rows) - 1
+            last = len(self._plain.rows) - 1
             self._plain.append(_plain(new))
-            self._rows.put(self._kept + first, self._plain.rows[first:])
-            return
+            return min(first, self._rows.put(self._kept + last, self._plain.rows[last:]))
         rest = self._join()
-        self._rows.cut(self._kept)
         if len(rest) > LONGEST_BLOCK:
             self._plain = Wrap(self._width)
             self._plain.append("\n" * bool(self._kept) + _plain(rest))
-            self._rows.put(self._kept, self._plain.rows)
-        elif rest.strip():
-            self._add(rest)
+            return min(first, self._rows.put(self._kept, self._plain.rows))
+        return min(first, self._rows.put(self._kept, self._block(rest) if rest.strip() else []))
 
-    def _settle(self, end: int) -> None:
-        """Set out what is whole for good."""
+    def _settle(self, end: int) -> int:
+        """Set out what is whole for good; return the first row that is another one."""
         rest = self._join()
-        self._rows.cut(self._kept)
-        self._add(rest[: end - self._settled])
+        first = self._rows.put(self._kept, self._block(rest[: end - self._settled]))
         self._unsettled = [rest[end - self._settled :]]
         self._settled, self._kept, self._plain = end, len(self._rows), None
+        return first
 
     def _join(self) -> str:
         rest = "".join(self._unsettled)
         self._unsettled = [rest]
         return rest
 
-    def _add(self, text: str) -> None:
-        if len(self._rows):
-            self._rows.add([""])
-        self._rows.add(wrapped(rendered(text, self._width), self._width))
+    def _block(self, text: str) -> list[Content | str]:
+        """Return the rows of a block, with one between it and the block before."""
+        return [*[""] * bool(self._kept), *wrapped(rendered(text, self._width), self._width)]
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """Take all there is."""

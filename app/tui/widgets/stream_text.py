@@ -10,13 +10,14 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.tui.widgets.rows import Wrap, reserved
+from app.tui.widgets.rows import Wrap, laid_out_once, reserved
 
 
 class StreamText(Widget):
     """Shows a growing text. Its height follows the rows, in steps; styles come from the style sheet."""
 
     DEFAULT_CSS = "StreamText { width: 1fr; height: auto; }"
+    virtual_size = laid_out_once()
 
     def __init__(self, **options: str) -> None:
         super().__init__(**options)

@@ -21,6 +21,7 @@ from app.store.values import StoredMessage
 from app.terminal import one_line
 from app.tui.keymap import Keys, remapped
 from app.tui.widgets.message_view import LiveView, MessageView
+from app.tui.widgets.rows import laid_out_once
 
 PAGE = 30
 
@@ -44,6 +45,8 @@ def _asks(key: str, what: str, name: str, tooltip: str) -> Binding:
 
 class Transcript(VerticalScroll):
     """A scrolling list of messages that follows its end until the person scrolls away."""
+
+    virtual_size = laid_out_once()
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "select(-1)", "Up", id="message.up", tooltip="The message above", show=False),
@@ -192,8 +195,7 @@ class Transcript(VerticalScroll):
         if not views or current is None:
             return
         places = [place for place, view in enumerate(views) if view.message.id == current.id]
-        # Without a selection the last message is meant, and going up begins there.
-        place = (places[0] if places else len(views) - 1) + (step if self._selected is not None else 0)
+        place = (places[0] if places else len(views) - 1) + step
         view = views[min(max(place, 0), len(views) - 1)]
         self.select(view.message.id)
         view.scroll_visible(animate=False)
@@ -231,8 +233,9 @@ class Transcript(VerticalScroll):
         return None if message is None else self.view(message.id)
 
     def _mark(self) -> None:
+        chosen = self.selected.id if self.has_focus and self.selected is not None else None
         for view in self.query(MessageView):
-            selected = self.has_focus and view.message.id == self._selected
+            selected = view.message.id == chosen
             if selected != view.has_class("-selected"):
                 view.mark(selected)
 

@@ -8,9 +8,10 @@ from llguidance import LLMatcher
 
 from engine.decoding.constraint import Constraint, _State
 from engine.decoding.processor import Structured
-from engine.errors import ConstraintError
+from engine.errors import ConstraintError, EngineError
 from engine.fake import FakeVocabulary
-from grammars.compile import LIMITS, compile_grammar
+from grammars.compile import compile_grammar
+from grammars.matcher import limits
 from grammars.presets import presets
 from grammars.spec import GrammarSpec, ShapeError
 
@@ -29,7 +30,7 @@ def ids(bits: np.ndarray) -> list[int]:
 
 def fresh_mask(shape: GrammarSpec, tokens: Sequence[int]) -> list[int]:
     """Return the legal tokens by a matcher that has never seen anything else."""
-    matcher = LLMatcher(VOCABULARY.tokenizer, compile_grammar(shape).text, log_level=0, limits=LIMITS)
+    matcher = LLMatcher(VOCABULARY.tokenizer, compile_grammar(shape).text, log_level=0, limits=limits())
     for token in tokens:
         assert matcher.consume_token(token)
     return ids(np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8))
@@ -191,3 +192,28 @@ def test_a_refused_token_that_the_mask_allowed_rebuilds_the_constraint_and_says_
 def test_a_span_longer_than_any_reply_is_refused_when_the_shape_is_compiled() -> None:
     with pytest.raises(ShapeError):
         compile_grammar(GrammarSpec(kind="regex", text="a{50000}"))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_span_is_answered_for_as_a_walk_would(name: str) -> None:
+    """The end of the reply counts as one more, also where nothing else may follow."""
+    dice = np.random.default_rng(3)
+    whole = constraint(SHAPES[name])
+    said = walk(whole, dice, 60)
+    for at in range(len(said) + 1):
+        live = constraint(SHAPES[name])
+        for token in said[:at]:
+            live.commit(token)
+        ahead = live.ahead()
+        before = ids(ahead.mask()) if not ahead.ended else []
+        for span in (said[at:], said[at : at + 2], [*said[at:], VOCABULARY.tokenize("\x01")[0]], []):
+            step, count = ahead.copy(), 0
+            try:
+                for token in span:
+                    step.advance(token)
+                    count += 1
+                count += step.ended or bool(VOCABULARY.end_ids & set(ids(step.mask())))
+            except EngineError:
+                pass  # refused here: what was taken before it counts
+            assert ahead.follow(span) == count
+        assert before == (ids(ahead.mask()) if not ahead.ended else [])

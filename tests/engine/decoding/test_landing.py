@@ -1,5 +1,7 @@
 """Landing: within every budget from the first ending on a reply ends properly, and the same on every path."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from fakestream import PROMPT, VOCABULARY, Oracle, RandomDrafts
@@ -10,8 +12,9 @@ from engine.decoding.decoder import Committed, Decoder, Round
 from engine.decoding.endings import Endings
 from engine.decoding.guards import RunGuard
 from engine.decoding.landing import Landing
+from engine.decoding.masks import is_legal
 from engine.decoding.naive import naive
-from engine.decoding.processor import Bits, Lookahead, Structured
+from engine.decoding.processor import Bits, Shaped, ShapedLookahead
 from engine.decoding.sampler import Sampler
 from engine.decoding.tokens import Scan, token_table
 from engine.drafting.source import DraftSource, NoDrafts
@@ -30,7 +33,7 @@ SHAPES = HARD | PRESETS
 MORE = (0, 1, 2, 5, 20)
 
 
-def guarded(shape: GrammarSpec) -> Structured:
+def guarded(shape: GrammarSpec) -> Shaped:
     inner = Constraint(compile_grammar(shape), VOCABULARY.tokenizer, VOCABULARY.end_ids)
     guards = soft_guards(shape)
     return inner if guards is None else RunGuard(inner, guards=guards, vocabulary=VOCABULARY)
@@ -159,6 +162,15 @@ def test_a_budget_below_the_first_ending_is_refused_with_the_number() -> None:
     assert caught.value.kind == "usage"
 
 
+def test_a_choice_behind_which_nothing_can_follow_is_replaced_far_from_the_budget() -> None:
+    """The mask looks one token ahead, and this dead end is two tokens behind a legal one."""
+    structure = landing(HARD["dead end"], 500)
+    letter = VOCABULARY.tokenize("x")[0]
+    assert is_legal(structure.ahead().mask(), letter)
+    assert structure.admit(letter) != letter
+    assert structure.landed
+
+
 def test_a_choice_that_costs_too_much_is_replaced_long_before_the_end() -> None:
     """One token opens an object that takes more than is left, while most of the budget is still there."""
     heavy = record({f"field number {number}": {"type": "boolean"} for number in range(20)})
@@ -171,8 +183,10 @@ def test_a_choice_that_costs_too_much_is_replaced_long_before_the_end() -> None:
     assert structure.landed
 
 
-def test_far_from_the_budget_hardly_any_ending_is_looked_for() -> None:
-    structure = landing(PRESETS["city"], 2000)
+@pytest.mark.parametrize("name", SHAPES)
+def test_far_from_the_budget_hardly_any_ending_is_looked_for(name: str) -> None:
+    """What stands in no ending that was known, as the text of a query, leaves its rest to be written all the same."""
+    structure = landing(SHAPES[name], 2000)
     sampler = Sampler(Sampling(temperature=0), seed=0, history=PROMPT, processors=[structure])
     steps = list(
         naive(
@@ -183,8 +197,7 @@ def test_far_from_the_budget_hardly_any_ending_is_looked_for() -> None:
             budget=2000,
         )
     )
-    assert not structure.landed
-    assert structure.searched < len(steps) / 10
+    assert structure.searched <= 2 + len(steps) / 20
 
 
 @pytest.mark.parametrize("name", HARD)
@@ -223,11 +236,14 @@ class Lost(Endings):
 
     lost = False
 
-    def fitting(self, ahead: Lookahead, most: int, place: Scan) -> list[int] | None:
+    def fitting(self, ahead: ShapedLookahead, most: int, place: Scan) -> list[int] | None:
         return None if self.lost else super().fitting(ahead, most, place)
 
-    def takes(self, ahead: Lookahead, data: bytes) -> bool:
+    def takes(self, ahead: ShapedLookahead, data: bytes) -> bool:
         return not self.lost and super().takes(ahead, data)
+
+    def likely(self, *arguments: Any) -> bytes | None:
+        return None if self.lost else super().likely(*arguments)
 
     def begin(self, mask: Bits, data: bytes) -> tuple[int, ...]:
         return () if self.lost else super().begin(mask, data)

@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from engine.decoding.decoder import LONGEST_DRAFT
 from engine.decoding.processor import Bits
-from engine.drafting.cascade import Cascade
+from engine.drafting.cascade import Cascade, _CascadeWalk
+from engine.drafting.cost import CostModel
+from engine.drafting.drafts import Drafts
 from engine.drafting.source import Walk
 from engine.errors import Aborted
 
@@ -29,7 +32,7 @@ class Scripted:
     def begin(self, prompt: Sequence[int]) -> None:
         self.begun = list(prompt)
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         self.seen.extend(tokens)
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:
@@ -221,6 +224,27 @@ def test_a_losing_source_is_muted_and_what_its_probes_cost_is_bounded() -> None:
     assert guessed[-1] > rounds - 1100, "a muted source is asked again in the end"
 
 
+@pytest.mark.parametrize(("pays", "muted"), [(0.4, False), (0.6, True)])
+def test_the_price_of_a_guess_decides_which_source_loses_and_which_is_sure(pays: float, muted: bool) -> None:
+    half, other = Scripted("half", always(1, 0.5)), Scripted("other", always(2, 0.4))
+    price = 0.5
+    cascade = Cascade([half, other], pays=lambda: price)
+    price = pays  # asked anew for every walk: the costs of forwards are learned
+    for _ in range(8):
+        draft(cascade, 2)
+        cascade.feedback(2, 1)
+    assert (cascade.statistics()["half"]["mutes"] > 0) == muted
+    assert bool(other.paths) == muted  # above its price the first one is asked alone
+
+
+def test_the_price_of_a_guess_is_what_the_gate_goes_by() -> None:
+    for cost in (CostModel(fixed=0.0, learning=False), CostModel(fixed=0.02, learning=False)):
+        drafts = Drafts(64, cost=cost)
+        walk = drafts.sources.walk()
+        assert isinstance(walk, _CascadeWalk)
+        assert walk.pays == drafts.gate.least(1, LONGEST_DRAFT)
+
+
 def test_a_muted_source_learns_on_and_comes_back_when_it_is_right_again() -> None:
     source = Scripted("a", always(1, 0.9))
     cascade = Cascade([source])
@@ -278,7 +302,7 @@ class Failing(Scripted):
     def begin(self, prompt: Sequence[int]) -> None:
         self._fail("begin")
 
-    def observe(self, tokens: Sequence[int]) -> None:
+    def observe(self, tokens: Sequence[int], *, certain: bool = False) -> None:
         self._fail("observe")
 
     def observe_topk(self, token: int, successors: Sequence[int]) -> None:

@@ -258,6 +258,16 @@ def test_a_guess_below_the_least_probability_never_pays_whatever_stands_behind_i
         assert (best > 0) == (p > least)
 
 
+def test_the_least_probability_follows_what_is_learned() -> None:
+    gate = Gate(CostModel())
+    before = gate.least(1, 16)
+    for _ in range(200):
+        gate.learn(1, 1, 0.03)
+        gate.learn(9, 9, 0.033)
+    assert gate.least(1, 16) < before / 2
+    assert gate.least(1, 16) == Gate(gate.cost).least(1, 16)
+
+
 def test_where_rows_cost_nothing_nearly_every_guess_may_pay() -> None:
     gate = Gate(CostModel(fixed=1, row=0.001, logit_row=0.001, learning=False))
     assert gate.least(1, 16) < 0.05

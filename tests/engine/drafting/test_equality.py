@@ -1,6 +1,7 @@
 """Drafts never change a token: every source, all of them, and one that only does harm, against the naive loop."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -74,10 +75,16 @@ SOURCES: dict[str, Callable[[Sequence[int]], DraftSource]] = {
 SPREADS = (6.0, 1.0)
 
 
+@cache
+def naive_reply(shape: str, seed: int, spread: float, **more: float) -> tuple[list[int], str]:
+    """Return what every source is compared with."""
+    return run_naive(SHAPES[shape], Sampling(**more), seed, spread=spread)
+
+
 def assert_equal(shape: str, source: str, temperature: float, seed: int, **more: float) -> None:
     sampling = Sampling(temperature=temperature, **more)
     for spread in SPREADS:
-        expected = run_naive(SHAPES[shape], sampling, seed, spread=spread)
+        expected = naive_reply(shape, seed, spread, temperature=temperature, **more)
         made = SOURCES[source](expected[0])
         for gate in (None, Gate(CostModel())):
             tokens, finish, _, _ = run_loop(SHAPES[shape], sampling, seed, made, gate=gate, spread=spread)
@@ -92,10 +99,17 @@ def test_every_source_gives_the_naive_stream(shape: str, source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [{"typical_p": 0.6}, {"top_n_sigma": 1.5}, {"typical_p": 0.4, "top_n_sigma": 2.0}]
+    "more",
+    [
+        {"typical_p": 0.6},
+        {"top_n_sigma": 1.5},
+        {"typical_p": 0.4, "top_n_sigma": 2.0},
+        {"dry_multiplier": 3.0, "dry_allowed_length": 1},
+        {"dry_multiplier": 3.0, "dry_allowed_length": 1, "dry_last_n": 9, "repeat_penalty": 1.2},
+    ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_samplers_that_look_at_all_candidates_give_the_naive_stream(
+def test_samplers_that_look_at_all_candidates_or_at_the_history_give_the_naive_stream(
     shape: str, more: dict[str, float]
 ) -> None:
     assert_equal(shape, "everything", 0.9, 3, **more)

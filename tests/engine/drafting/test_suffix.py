@@ -66,7 +66,7 @@ def follow(walk: Any, masks: Sequence[Bits | None]) -> list[int]:
 
 
 def source_of(*turns: Sequence[int]) -> SuffixSource:
-    source = SuffixSource()
+    source = SuffixSource(template=0)
     for turn in turns:
         source.begin(turn)
     return source
@@ -261,7 +261,7 @@ def test_a_match_gives_as_many_guesses_as_it_is_long(size: int) -> None:
 
 def test_a_longer_match_is_likelier_before_anything_is_known() -> None:
     ps = []
-    for size in (1, 2, 4, 8, 16, 32, 64):
+    for size in (1, 2, 4, 8, 16, 32):
         known = list(range(100, 200))
         guess = source_of([*known, 7, *known[:size]]).walk().guess(None)
         assert guess is not None
@@ -284,6 +284,53 @@ def test_a_walk_goes_on_over_a_certain_token_that_it_did_not_guess() -> None:
     assert walk.guess(None) is None
     walk.advance(7)
     assert follow(walk, [None]) == [8]
+
+
+def test_forced_tokens_in_a_match_are_no_evidence() -> None:
+    known = list(range(100, 140))
+
+    def p(*spans: tuple[int, bool]) -> float:
+        source = source_of([*known, 7])
+        at = 0
+        for size, certain in spans:
+            source.observe(known[at : at + size], certain=certain)
+            at += size
+        guess = source.walk().guess(None)
+        assert guess is not None and guess[0] == known[at]
+        return guess[1]
+
+    assert p((1, False), (11, True)) == p((11, True), (1, False)) == p((1, False)) < p((12, False))
+    assert p((12, True)) < p((1, False))
+    assert p((4, False), (5, True), (4, False)) == p((8, False))
+
+
+def test_forced_tokens_on_a_walk_are_no_evidence_either() -> None:
+    known = list(range(100, 140))
+
+    def p(steps: Sequence[bool]) -> float:
+        walk = source_of([*known, 7, *known[:12]]).walk()
+        for token, chosen in zip(known[12:], steps, strict=False):
+            assert not chosen or walk.guess(None) is not None
+            walk.advance(token)
+        guess = walk.guess(None)
+        assert guess is not None
+        return guess[1]
+
+    assert p([False] * 8) == p([]) < p([True, False] * 4) == p([True] * 4)
+
+
+def test_what_ends_every_prompt_is_no_evidence() -> None:
+    template = [1, 2, 3, 4, 5]
+    source = SuffixSource(template=5)
+    source.begin([50, 51, 52, *template])
+    source.observe([60, 61, 62, 63])
+    source.begin([50, 51, 52, *template, 60, 61, 62, 63, 53, 54, 55, *template])
+    opening = source.walk().guess(None)
+    source.begin([50, 51, 52, *template])  # asked again: the question is evidence
+    again = source.walk().guess(None)
+    assert opening is not None and again is not None
+    assert opening[0] == again[0] == 60
+    assert opening[1] < again[1]
 
 
 def test_a_walk_changes_neither_its_source_nor_itself_by_guessing() -> None:
