@@ -103,6 +103,9 @@ class EngineClient:
             except (OSError, ValueError) as error:  # ValueError: a name that no program can have
                 self._end(f"The engine could not be started: {error}.", None)
                 return
+            finally:
+                if errors is not None:
+                    os.close(errors)
             self._pump = asyncio.create_task(self._read(self._process), name="engine-client")
 
     def send(self, command: Command) -> None:
@@ -157,8 +160,6 @@ class EngineClient:
             raise
         finally:
             os.close(workers)
-            if log is not None:
-                os.close(log)
         # A pipe of our own, because asyncio's own cannot be told to wait before it is read again.
         self._output = asyncio.StreamReader(limit=LINE_LIMIT)
         self._pipe, _ = await asyncio.get_running_loop().connect_read_pipe(

@@ -60,7 +60,7 @@ WORDS: dict[str, Words] = {
     ),
     "model_folders": Words("Folders to look for models in", "a list of folders"),
     "shape_effort": Words(
-        "How much work a shape may cost, times the usual; more may take seconds",
+        "How much work a shape may cost, times the usual; the engine hears of it with the next model",
         "a whole number from 1 to 100",
     ),
     "import_mb": Words("The longest file of chats that is read, in MiB", "a whole number from 1 to 65536"),

@@ -8,7 +8,7 @@ equals what went in, apart from what `Imported.notices` says, and apart from num
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 
@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from app.exchange import format as f
 from app.store import Attachment, NewChat, Reply, Store, StoredMessage
-from app.store.values import Chat
+from app.store.values import Chat, ChatSummary
 from app.terminal import well_formed
 from engine.events import ModelInfo, Stats, Token
 from engine.protocol import Sampling
@@ -64,7 +64,8 @@ def import_chats(store: Store, text: str, most: int | None = None) -> Imported:
 
 def adopt(store: Store, incoming: Incoming) -> Imported:
     """Add chats that were read; of one that is here already it makes a copy and says so. Raises `StoreError`."""
-    here = [chat.chat.title or "untitled" for chat in incoming.chats if _is_here(store, chat)]
+    there = store.chats()
+    here = [chat.chat.title or "untitled" for chat in incoming.chats if _is_here(store, there, chat)]
     notices = list(incoming.notices)
     if here:
         names = _short(", ".join(f"“{title}”" for title in here))
@@ -101,13 +102,13 @@ def read_chats(text: str, most: int | None = None) -> Incoming:
     return Incoming(chats=tuple(new), notices=tuple(notices))
 
 
-def _is_here(store: Store, new: NewChat) -> bool:
+def _is_here(store: Store, there: Sequence[ChatSummary], new: NewChat) -> bool:
     """Tell whether all messages are in a chat of the same moment, whatever it is called and has besides now."""
     return bool(new.messages) and any(
         chat.created_at == new.chat.created_at
         and chat.messages >= len(new.messages)
         and set(map(_told, new.messages)) <= set(map(_told, store.tree(chat.id)))
-        for chat in store.chats()
+        for chat in there
     )
 
 

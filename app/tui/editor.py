@@ -1,7 +1,8 @@
 """The person's own editor: what they name in VISUAL or EDITOR, else nano or vi, on a private file.
 
 Knows no screen but through `App.suspend`. Invariants: the file is gone afterwards; the text before is never lost,
-because the caller has it; all else goes on meanwhile, so that a reply is written and kept, but nothing is drawn.
+because the caller has it; all else goes on meanwhile, so that a reply is written and kept, but nothing is drawn; the
+terminal is given to one editor at a time.
 """
 
 import asyncio
@@ -25,15 +26,21 @@ class EditorError(Exception):
     """The text could not be edited; the text is a sentence for the person."""
 
 
+_terminal = asyncio.Lock()  # never waited for
+
+
 async def edit(app: App[Any], text: str, *, suffix: str = ".txt") -> str:
     """Let the person edit a text outside and return it; the terminal is theirs meanwhile. Raises `EditorError`."""
+    if _terminal.locked():  # by a key that was pressed twice before the terminal was given away
+        raise EditorError("The editor is open already.")
     command = _command()
     try:
         with tempfile.TemporaryDirectory(prefix="stampo-") as folder:  # only its owner may enter
             path = Path(folder) / f"text{suffix}"
             path.write_bytes(text.encode())
-            with app.batch_update(), app.suspend(), _interrupts_for_others():
-                code = await asyncio.to_thread(_run, [*command, str(path)])
+            async with _terminal:
+                with app.batch_update(), app.suspend(), _interrupts_for_others():
+                    code = await asyncio.to_thread(_run, [*command, str(path)])
             if isinstance(code, OSError):
                 raise code
             if code:

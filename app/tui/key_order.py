@@ -42,7 +42,11 @@ class KeyOrder:
         self._waiting.append(event)
         if not self._held:
             await self._go_on()
-        elif self._timer is None:
+        self._bound()
+
+    def _bound(self) -> None:
+        """Set a bound to how long what waits is held up by the key that is being followed."""
+        if self._waiting and self._timer is None:
             number = self._held
             self._timer = self._app.set_timer(LONGEST_S, lambda: self._release(number))
 
@@ -88,6 +92,7 @@ class KeyOrder:
             self._timer.stop()
             self._timer = None
         await self._go_on()
+        self._bound()
 
 
 def _is_typed(event: events.Event, focused: DOMNode | None) -> bool:

@@ -16,6 +16,8 @@ from engine.decoding.processor import Row
 
 _LARGEST_LOG = 88.7228391
 """The logarithm of the largest float32."""
+_MOST = 1e30
+"""What is subtracted at most: less likely is not illegal, whatever the other penalties do with it."""
 
 
 class Dry:
@@ -35,8 +37,8 @@ class Dry:
         breakers: str,
         piece: Callable[[int], bytes],
     ) -> None:
-        self._multiplier = np.float32(multiplier)
-        self._base = np.float32(base)
+        self._multiplier = multiplier
+        self._base = base
         self._allowed = allowed
         self._last_n = last_n
         self._longest = allowed + int(_LARGEST_LOG / math.log(base)) if base > 1.000001 else last_n
@@ -62,8 +64,8 @@ class Dry:
         long = np.flatnonzero(lengths >= self._allowed)
         np.maximum.at(longest, back[long - 1], lengths[long])
         ids = [token for token in np.flatnonzero(longest).tolist() if not self._breaks(token)]
-        exponents = (longest[ids] - self._allowed).astype(np.float32)
-        row[ids] -= self._multiplier * self._base**exponents
+        exponents = (longest[ids] - self._allowed).astype(np.float64)
+        row[ids] -= np.minimum(self._multiplier * self._base**exponents, _MOST).astype(np.float32)
 
     def _limit(self, back: Sequence[int]) -> int:
         """Return how long a repetition may count: to the last token that breaks sequences."""

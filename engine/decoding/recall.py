@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from engine.decoding.processor import ShapedLookahead
 
+_RESTS = 3_000  # tokens of the longest rest of an ending that is tried: the effort grows with the square
+
 
 def ends(ahead: ShapedLookahead, tokens: Sequence[int]) -> bool:
     """Tell whether the reply may end behind these tokens, in some spelling."""
@@ -28,15 +30,11 @@ def likely(
     """
     begins: dict[int, bool] = {}
     for tokens in (known, *earlier):
-        for at in range(len(tokens) - 1, -1, -1):
-            first = tokens[at]
-            if first not in begins:
-                begins[first] = ahead.follow((first,)) > 0
-            if begins[first] and ends(ahead, tokens[at:]):
-                return list(tokens[at:])
+        if (rest := _rest(ahead, tokens, begins)) is not None:
+            return list(rest)
     for opening in before:
         if ahead.follow(opening) >= len(opening):
-            for at in range(len(known), -1, -1):
+            for at in range(len(known), max(0, len(known) - _RESTS) - 1, -1):
                 if ends(ahead, found := [*opening, *known[at:]]):
                     return found
     return None
@@ -47,10 +45,9 @@ def shorter(ahead: ShapedLookahead, tokens: Sequence[int], *, longest: int) -> S
 
     Of one with more than `longest` tokens only the beginning is left out: what is tried grows with the square.
     """
-    for at in range(len(tokens) - 1, 0, -1):
-        if ends(ahead, tokens[at:]):
-            tokens = tokens[at:]
-            break
+    rest = _rest(ahead, tokens, {})
+    if rest is not None:
+        tokens = rest
     if len(tokens) > longest:
         return tokens
     at = 0
@@ -59,3 +56,14 @@ def shorter(ahead: ShapedLookahead, tokens: Sequence[int], *, longest: int) -> S
         tokens = next((cut for cut in cuts if ends(ahead, cut)), tokens)
         at += 1
     return tokens
+
+
+def _rest(ahead: ShapedLookahead, tokens: Sequence[int], begins: dict[int, bool]) -> Sequence[int] | None:
+    """Return the shortest rest of an ending that is one from here; `begins` keeps which tokens may come first."""
+    for at in range(len(tokens) - 1, max(0, len(tokens) - _RESTS) - 1, -1):
+        first = tokens[at]
+        if first not in begins:
+            begins[first] = ahead.follow((first,)) > 0
+        if begins[first] and ends(ahead, tokens[at:]):
+            return tokens[at:]
+    return None

@@ -145,6 +145,21 @@ async def test_a_program_that_cannot_be_started_is_an_event_too(tmp_path):
     await client.close()
 
 
+async def test_no_file_stays_open_when_there_is_no_pipe_to_be_had(tmp_path, monkeypatch):
+    # The log was closed only once there was a pipe.
+    def none_left() -> None:
+        raise OSError("too many open files")
+
+    open_before = set(Path("/dev/fd").iterdir())
+    client = EngineClient()
+    monkeypatch.setattr(os, "pipe", none_left)
+    await client.start([sys.executable, "-c", "pass"], log=tmp_path / "log")
+    (event,) = [event async for event in client.events()]
+    assert "too many open files" in event.message
+    assert set(Path("/dev/fd").iterdir()) == open_before
+    await client.close()
+
+
 async def test_a_line_of_twenty_megabytes_passes(start):
     code = (
         "import json,sys;h={'type':'hello','protocol':1,'version':'0','pid':1};print(json.dumps(h));"

@@ -1,5 +1,6 @@
 """What a person does around the composer: history, commands, attachments, and messages that do not fit."""
 
+import asyncio
 import json
 from contextlib import nullcontext
 
@@ -10,6 +11,7 @@ from textual.events import Paste
 from textual.widgets import Input, TextArea
 
 from app.store.values import Attachment
+from app.tui.editor import EditorError, edit
 from app.tui.screens.attach import PathDialog
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.context_full import ContextFull
@@ -227,6 +229,9 @@ async def test_a_reply_is_written_and_kept_while_the_persons_editor_is_open(open
         monkeypatch.setenv("VISUAL", str(script))
         await pilot.press("ctrl+e")
         await sessions.until(opened.exists)
+        async with asyncio.timeout(10):
+            with pytest.raises(EditorError, match="already"):  # of a key that was pressed twice
+                await edit(pilot.app, "")
         session(pilot).send("Is it?")
         await sessions.until(lambda: not session(pilot).busy)
         assert [message.content for message in session(pilot).store.path(session(pilot).chat.id)] == [

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 import sessions
 from pilots import answered, loaded, sees, session, until, write
 from textual import events
@@ -57,12 +58,20 @@ async def test_what_is_typed_last_is_in_what_a_key_behind_it_takes(open_app):
         assert '"x"' in pilot.app.screen_stack[-2].query_one(CodeArea).text
 
 
-async def test_keys_do_not_wait_for_long_behind_one_that_takes_its_time(open_app, monkeypatch):
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ("ab", "ab"),
+        # Keys behind the second that had to wait once waited for the screen: only the first wait had a bound.
+        (("a", "left", "b", "left", "c"), "cba"),
+    ],
+)
+async def test_keys_do_not_wait_for_long_behind_one_that_takes_its_time(open_app, monkeypatch, keys, text):
     done = asyncio.Event()
     monkeypatch.setattr(Sending, "submit", lambda self, text: done.wait())
     async with open_app({}) as pilot:
         await loaded(pilot)
-        burst(pilot, "enter", *"ab")
-        await sessions.until(lambda: composed(pilot) == "ab")  # the pilot would wait for the screen
+        burst(pilot, "enter", *keys)
+        await sessions.until(lambda: composed(pilot) == text)  # the pilot would wait for the screen
         assert not done.is_set()
         done.set()

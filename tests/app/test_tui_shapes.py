@@ -1,11 +1,14 @@
 """The screens of shapes, driven by keys: library, editor, ways in, results, guards."""
 
 import json
+import threading
 from contextlib import nullcontext
 
 import pytest
+import sessions
 from pilots import answered, loaded, pick, screen, sees, session, until, write
 
+from app.results import Table, table
 from app.shapes import add_shape, remove_shape, saved_shape, saved_shapes, versions
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.document_check import DocumentCheck
@@ -342,6 +345,32 @@ async def test_replies_of_all_chats_are_a_table_that_filters_exports_and_opens(o
         await on(pilot, ChatScreen)
         assert session(pilot).chat.id == first.id
         await until(pilot, lambda: pilot.app.screen.query_one(Transcript).selected.content == '{"n":10}')
+
+
+async def test_replies_that_take_long_to_read_are_read_once(open_app, monkeypatch):
+    # Each second another reading began and ended the one before, so that none came to its end.
+    go, begun = threading.Event(), []
+
+    def slow(*given) -> Table:
+        begun.append(given)
+        go.wait(10)
+        return table(*given)
+
+    async with open_app({"turns": [[{"say": '{"n":1}', "size": 9}, STOP]]}, WIDE) as pilot:
+        await loaded(pilot)
+        await pick(pilot, "city")
+        await write(pilot, "go")
+        await answered(pilot, 2)
+        pilot.app.screen._shelf.replies()
+        await on(pilot, ResultsScreen)
+        await sees(pilot, "1 of 1")
+        monkeypatch.setattr("app.tui.screens.results.table", slow)
+        session(pilot).store.trash_message(session(pilot).path[-1].id)
+        await sessions.until(lambda: begun)
+        pilot.app.screen._follow()
+        go.set()
+        await sees(pilot, "0 of 0")
+        assert len(begun) == 1
 
 
 async def test_a_reply_on_another_branch_is_shown_on_its_branch(open_app):

@@ -20,7 +20,12 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is no answer
     path, context, threads = sys.argv[1:]
     model = models.LlamaCpp(
-        path, echo=False, enable_monitoring=False, n_ctx=int(context), n_threads=int(threads)
+        path,
+        echo=False,
+        enable_monitoring=False,
+        n_ctx=int(context),
+        n_threads=int(threads),
+        n_threads_batch=int(threads),
     )
     engine = model._interpreter.engine  # its cache of tokens has no public name
     for line in sys.stdin:

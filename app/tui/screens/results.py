@@ -60,6 +60,7 @@ class ResultsScreen(Screen[Reveal | None]):
         self._spec = spec
         self._store = store
         self._table: Table | None = None
+        self._reading = False
         self._rows: Sequence[Row] = ()
         self._sorted: tuple[str, bool] = ("time", True)
         self._timer: Timer | None = None
@@ -82,11 +83,12 @@ class ResultsScreen(Screen[Reveal | None]):
         self.set_interval(FOLLOW_S, self._follow)
 
     def _begin(self) -> None:
+        self._reading = True
         self.run_worker(self._read(), group="read", exclusive=True)
 
     def _follow(self) -> None:
         """Read again when a reply has ended, or another window has changed something."""
-        if self._table is None:
+        if self._table is None or self._reading:
             return
         try:
             count = self._store.count_under_shape(self._spec.hash)
@@ -101,10 +103,12 @@ class ResultsScreen(Screen[Reveal | None]):
             # The store belongs to this thread; what is read is then set out in another.
             replies = self._store.replies_under_shape(self._spec.hash)
             titles = {chat.id: chat.title for chat in self._store.chats()}
+            self._table = await asyncio.to_thread(table, self._spec, replies, titles)
         except StoreError as error:
             self._say(str(error))
             return
-        self._table = await asyncio.to_thread(table, self._spec, replies, titles)
+        finally:
+            self._reading = False
         self._say("" if self._table.rows else "No reply was held to this shape yet.")
         self._show(stay=True)
 

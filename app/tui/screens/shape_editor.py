@@ -210,7 +210,7 @@ class ShapeEditor(Screen[str | None]):
 
     def action_external(self) -> None:
         """Edit the text in the person's own editor."""
-        self.run_worker(self._edit_outside(), group="editor", exclusive=True)
+        self.run_worker(self._edit_outside(), group="editor")
 
     async def _edit_outside(self) -> None:
         try:
