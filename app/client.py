@@ -22,7 +22,7 @@ from engine.events import Event, Exited, Failed, Hello, Ready
 from engine.protocol import PROTOCOL_VERSION, Command, Load, ProtocolError, decode_event, encode_command
 
 LINE_LIMIT = 64 * 1024 * 1024
-GATHER_S = 0.05
+GATHER_S = 0.1
 """How long lines are gathered: no eye sees them come one by one."""
 SILENCE_S = 15.0
 CLOSE_S = 1.0

@@ -54,7 +54,7 @@ class Incoming:
     notices: tuple[str, ...]
 
 
-def import_chats(store: Store, text: str, most: int | None = None) -> Imported:
+def import_chats(store: Store, text: str, most: int = MAX_BYTES) -> Imported:
     """Add the chats of an export document to the store.
 
     Raises `ImportRefusedError` if it is none or too large, `StoreError` if it cannot be kept; nothing is then added.
@@ -83,9 +83,8 @@ def adopt(store: Store, incoming: Incoming) -> Imported:
     )
 
 
-def read_chats(text: str, most: int | None = None) -> Incoming:
+def read_chats(text: str, most: int = MAX_BYTES) -> Incoming:
     """Return the chats of an export document of at most `most` bytes; needs no store. Raises `ImportRefusedError`."""
-    most = MAX_BYTES if most is None else most
     if len(text) > most or len(text.encode("utf-8", "surrogatepass")) > most:
         raise ImportRefusedError(f"it is longer than {most // 2**20} MiB")
     value, replaced = _Cleaner().clean(_parse(text))

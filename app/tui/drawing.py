@@ -18,6 +18,7 @@ from app.store.values import Chat, StoreError
 from app.terminal import one_line
 from app.tui.sending import Sending
 from app.tui.widgets.chat_list import ChatList
+from app.tui.widgets.composer import Composer
 from app.tui.widgets.line import Line
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.shape_bar import ShapeBar
@@ -125,6 +126,9 @@ class Drawing:
         panel = screen.query_one(LivePanel)
         if panel.display:
             panel.show(session.engine.ready, session.live, session.elsewhere)
+        screen.query_one(Composer).hold_still(
+            session.busy
+        )  # each blink draws as much as a piece of text does
         if (view := screen.query_one(Transcript).live) is not None:
             view.follow_figures()
         self.status()

@@ -5,6 +5,7 @@ acts on the terminal. What cannot be set out as Markdown is shown as plain text.
 """
 
 import re
+from copy import copy
 from io import StringIO
 from typing import Any, ClassVar
 
@@ -33,13 +34,17 @@ class _Markdown(Markdown):
     elements: ClassVar[dict[str, Any]] = Markdown.elements | {"heading_open": _Heading}
 
 
+_EMPTY = _Markdown("", code_theme="ansi_dark", hyperlinks=False)
+"""Making one sets up a parser, which takes as long as all the rest."""
+
+
 def rendered(text: str, width: int) -> Content:
     """Return a text set out in lines of at most `width` cells."""
     text = shown(text)
     if len(text) > LONGEST:
         return Content(text)
     console = Console(file=StringIO(), width=max(8, width), color_system=None, legacy_windows=False)
-    markdown = _Markdown("", code_theme="ansi_dark", hyperlinks=False)
+    markdown = copy(_EMPTY)
     try:
         markdown.parsed = _PARSER.parse(text)
         lines = console.render_lines(markdown, pad=False)

@@ -7,7 +7,7 @@ arXiv 2411.10666.
 Invariants: a match is an earlier occurrence, never the end of the text itself; every guess is a token that truly
 followed the match somewhere; a walk changes nothing. Costs: appending a token is amortised constant, a guess and a
 step of a walk take at most `CLIMB` links, whatever the length of the text. Memory: at most `TEXT_TOKENS` tokens of
-text and two states a token, 33 MB for prose and 48 MB for the worst text measured.
+text and two states a token, 33 MB for prose, and about 48 MB for the worst text known.
 """
 
 from collections.abc import Iterable, Sequence

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import scripted_worker
+import textual._wait
 from pilots import BROKEN, SHAPES, until
 
 from app.client import EngineClient
@@ -18,6 +19,11 @@ from app.supervisor import Supervisor
 from app.tui.app import StampoApp
 from app.tui.screens.chat import ChatScreen
 from engine.protocol import Load
+
+# A pilot looks every 20 ms whether the program rests, twice a key: half of the time of all tests with a screen. What a
+# test is about it waits for itself.
+textual._wait.SLEEP_GRANULARITY = 0.005
+textual._wait.SLEEP_IDLE = 0.00025
 
 
 @pytest.fixture
@@ -61,6 +67,10 @@ def open_app(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(
+        "textual.constants.TEXTUAL_ANIMATIONS", "none"
+    )  # nothing moves or blinks while one looks
+    monkeypatch.setattr("app.client.GATHER_S", 0.01)
 
     @asynccontextmanager
     async def run(script: dict, size: tuple[int, int] = (100, 40)):

@@ -13,7 +13,7 @@ from chatting import CITY, MODEL, finished, rich_chat, tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.exchange import ImportRefusedError, dumps, export_chat, export_chats, import_, import_chats
+from app.exchange import ImportRefusedError, dumps, export_chat, export_chats, import_chats
 from app.store import Attachment, Store, StoreError
 from engine.events import Finished, Stats, Token
 from engine.protocol import Sampling
@@ -205,10 +205,9 @@ def test_a_shape_whose_numbers_are_too_long_is_refused(store: Store, document: d
         import_chats(store, dumps(document))
 
 
-def test_a_document_that_is_too_long_is_refused_unread(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_, "MAX_BYTES", 10)
+def test_a_document_that_is_too_long_is_refused_unread(store: Store) -> None:
     with pytest.raises(ImportRefusedError, match="longer than"):
-        import_chats(store, "é" * 6)
+        import_chats(store, "é" * 6, most=10)
 
 
 def test_what_fails_half_way_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

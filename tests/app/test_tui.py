@@ -422,12 +422,15 @@ async def test_the_panel_shows_what_the_shape_does(open_app):
         await pick(pilot, "mood")
         await write(pilot, "go")
         await sees(pilot, "positively")
-        panel = "\n".join(map(str, pilot.app.screen.query_one(LivePanel).lines))
-        assert "forced    8" in panel
-        assert "80%" in panel
-        assert "masked now  960  96.00% of all" in panel
-        assert "Q4_1" in panel
-        assert "exact" in panel
+
+        def panel() -> str:
+            return "\n".join(map(str, pilot.app.screen.query_one(LivePanel).lines))
+
+        await until(pilot, lambda: "forced    8" in panel())
+        assert "80%" in panel()
+        assert "masked now  960  96.00% of all" in panel()
+        assert "Q4_1" in panel()
+        assert "exact" in panel()
         await pilot.press("escape")
         await sees(pilot, "masked mean 979  97.95% of all")
         assert "numerics" not in screen(pilot).splitlines()[-2]
@@ -459,9 +462,9 @@ async def test_a_side_opened_wide_does_not_hide_the_field_when_the_screen_gets_n
             await pilot.press("f3")
         for width in (80, 40):
             await pilot.resize_terminal(width, 24)
+            for side in (ChatList, LivePanel):
+                await until(pilot, lambda side=side: not pilot.app.screen.query_one(side).display)
             await sees(pilot, "Write a message")
-            assert not pilot.app.screen.query_one(ChatList).display
-            assert not pilot.app.screen.query_one(LivePanel).display
         await pilot.press("x")
         assert pilot.app.screen.query_one(Composer).text == "x"
 

@@ -80,8 +80,10 @@ async def test_a_setting_of_this_chat_counts_for_its_next_reply_and_no_other(ope
         await until(pilot, lambda: session(pilot).chat.settings == {})
 
 
-async def test_settings_of_all_chats_go_into_the_file_and_escape_changes_nothing(open_app):
+async def test_settings_of_all_chats_go_into_the_file_and_escape_changes_nothing(open_app, monkeypatch):
+    monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "full")
     async with open_app({}, (80, 24)) as pilot:
+        assert pilot.app.animation_level == "full"
         await opened(pilot, "f7", SettingsScreen)
         choose(pilot, "reduced_motion")
         await pilot.press("enter")
@@ -94,6 +96,7 @@ async def test_settings_of_all_chats_go_into_the_file_and_escape_changes_nothing
         await back(pilot)
         assert saved() == {"interface": {"reduced_motion": True}}
         assert pilot.app.animation_level == "none"
+        await until(pilot, lambda: not pilot.app.screen.query_one(Composer).cursor_blink)
 
 
 async def test_a_key_is_given_to_another_action_and_a_clash_is_refused(open_app):
@@ -212,7 +215,8 @@ async def test_a_value_is_typed_over_the_one_that_is_there(open_app):
         await until(pilot, lambda: session(pilot).chat.settings == {"top_p": 0.5})
 
 
-async def test_what_cannot_be_written_is_said_and_not_in_force(open_app):
+async def test_what_cannot_be_written_is_said_and_not_in_force(open_app, monkeypatch):
+    monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "full")
     config_path().write_text("[reply\n")
     async with open_app({}) as pilot:
         await opened(pilot, "f7", SettingsScreen)
@@ -221,4 +225,4 @@ async def test_what_cannot_be_written_is_said_and_not_in_force(open_app):
         await back(pilot)
         await sees(pilot, "mended")
         assert config_path().read_text() == "[reply\n"
-        assert pilot.app.animation_level != "none"
+        assert pilot.app.animation_level == "full"

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 from pilots import answered, loaded, pick, sees, session, until, write
-from rich.style import Style
+from rich.segment import Segment
 from textual.events import Key
 from textual.screen import Screen
-from textual.widgets import Input, TextArea
 
 import app.tui.screens
 from app.models import ModelFile
@@ -50,11 +49,9 @@ PROSE = "# Banks\n\nBoth **banks** are *old*:\n\n- a `mill`\n- a crane\n\n```pyt
 
 @pytest.fixture(autouse=True)
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the clock of the store and the blinking of cursors."""
+    """Stop the clock of the store."""
     for module in ("chats", "store"):
         monkeypatch.setattr(f"app.store.{module}.now", lambda: NOON)
-    for widget in (TextArea, Input):
-        monkeypatch.setattr(widget.cursor_blink, "_default", False)
 
 
 def drawn(pilot) -> str:
@@ -63,7 +60,7 @@ def drawn(pilot) -> str:
     texts, styles = [], []
     for strip in pilot.app.screen._compositor.render_strips():
         texts.append(strip.text.rstrip())
-        cells = [(_name(segment.style), segment.cell_length) for segment in strip]
+        cells = [(_name(segment), segment.cell_length) for segment in strip]
         runs = [
             (style, sum(cell[1] for cell in run)) for style, run in groupby(cells, key=lambda cell: cell[0])
         ]
@@ -74,8 +71,14 @@ def drawn(pilot) -> str:
     return "\n".join([*texts, "=== styles", *styles, "=== legend", *legend, ""])
 
 
-def _name(style: Style | None) -> str:
-    return "none" if style is None else str(style.clear_meta_and_links())
+def _name(segment: Segment) -> str:
+    """Return how a segment looks; of one without letters only its background is seen."""
+    style = segment.style
+    if style is None:
+        return "none"
+    if segment.text.isspace() and not (style.reverse or style.underline):
+        return f"on {style.bgcolor.name}" if style.bgcolor else "none"
+    return str(style.clear_meta_and_links())
 
 
 async def looks(pilot, name: str) -> None:

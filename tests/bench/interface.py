@@ -42,6 +42,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.events import Stats
+
 ROWS, COLUMNS = 50, 160
 VOCABULARY = 49_152
 MESSAGES, CHARACTERS = 1_000, 600
@@ -311,12 +313,17 @@ def engine(_seconds: float) -> None:
             terminal.until("Ready")
             terminal.rest(2.5)
             terminal.press("Tell me a long story.\r")
-            terminal.until("cut at the token limit")
+            shown.append(stored_stats(home, terminal))
             terminal.close()
-            shown.append(stored_speed(home))
-    ratio = statistics.median(shown) / statistics.median(bare)
-    rows = ", ".join(f"{a:.0f}/{b:.0f}" for a, b in zip(shown, bare, strict=True))
-    print(f"{'engine with the interface / without':<46} {ratio:8.3f}   tokens a second: {rows}")
+    lengths = {stats.reply_tokens for stats in (*shown, *bare)}
+    if len(lengths) > 1:
+        raise SystemExit(f"these replies cannot be compared: {sorted(lengths)} tokens")
+    speeds = [[stats.tokens_per_s for stats in way] for way in (shown, bare)]
+    ratio = statistics.median(speeds[0]) / statistics.median(speeds[1])
+    rows = ", ".join(f"{a:.0f}/{b:.0f}" for a, b in zip(*speeds, strict=True))
+    print(
+        f"{'engine with the interface / without':<46} {ratio:8.3f}   {lengths.pop()} tokens, a second: {rows}"
+    )
 
 
 MEASURES: dict[str, Callable[[float], None]] = {
@@ -419,17 +426,23 @@ def fill(
             store.set_shape(chat, shape, on=True, shown=False)
 
 
-def stored_speed(home: Path) -> float:
-    """Return the tokens a second of the only reply in a store."""
+def stored_stats(home: Path, terminal: Terminal, timeout: float = 120.0) -> Stats:
+    """Return the figures of the only reply in a store, once it has ended; the terminal is read meanwhile."""
     from app.store.store import Store
 
-    with Store(home / "stampo.sqlite3") as store:
-        replies = [m.reply for chat in store.chats() for m in store.path(chat.id) if m.reply is not None]
-    return replies[-1].stats.tokens_per_s
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        terminal.rest(0.5)
+        with Store(home / "stampo.sqlite3") as store:
+            for chat in store.chats():
+                for message in store.path(chat.id):
+                    if message.reply is not None and message.reply.stats is not None:
+                        return message.reply.stats
+    raise TimeoutError(f"no reply ended within {timeout:.0f} s")
 
 
-async def write_bare() -> float:
-    """Return the tokens a second of a reply that nobody looks at."""
+async def write_bare() -> Stats:
+    """Return the figures of a reply that nobody looks at."""
     from app.client import EngineClient
     from app.models import starter_model
     from engine.events import Finished, Ready
@@ -452,9 +465,8 @@ async def write_bare() -> float:
                 )
             )
         elif isinstance(event, Finished):
-            speed = event.stats.tokens_per_s
             await client.close()
-            return speed
+            return event.stats
     raise RuntimeError("the engine ended before the reply")
 
 

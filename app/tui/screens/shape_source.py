@@ -98,7 +98,10 @@ class ShapeSource(Screen[ShapeDraft | None]):
             field.value = self._typed.get(self._way, "")
             field.focus()
         else:
-            area.set_text(self._typed.get(self._way) or _BEGIN[self._way])
+            typed = self._typed.get(self._way)
+            area.set_text(typed or _BEGIN[self._way])
+            if not typed:
+                area.select_all()  # the first key takes the example away
             area.focus()
 
     @property
@@ -177,8 +180,10 @@ class ShapeSource(Screen[ShapeDraft | None]):
             self._leaving = True  # as soon as the module has run
         elif self._draft is not None:
             self.dismiss(self._draft)
-        else:
-            self._say("There is no shape yet." if not self._is_line else "Press Enter on the name first.")
+        elif self._is_line:
+            self._say("Press Enter on the name first.")
+        elif not self.query_one(CodeArea).text.strip():
+            self._say("There is no shape yet.")
 
     def action_go(self) -> None:
         """Go to the fault."""

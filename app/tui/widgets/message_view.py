@@ -191,6 +191,7 @@ class MessageView(Static):
 class LiveView(Vertical):
     """The reply being written: text is appended, never set out again but for a last block of Markdown."""
 
+    BLANK = True  # its edge is drawn by what is in it, row by row
     virtual_size = laid_out_once()
 
     def __init__(self, live: LiveReply) -> None:

@@ -56,7 +56,11 @@ class PlainArea(TextArea):
 
     def on_mount(self) -> None:
         """Keep the cursor still where nothing is to move."""
-        self.cursor_blink = self.app.animation_level != "none"
+        self.hold_still(False)
+
+    def hold_still(self, still: bool) -> None:
+        """Let the cursor stay as it is, or blink if anything may move."""
+        self.cursor_blink = not still and self.app.animation_level != "none"
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

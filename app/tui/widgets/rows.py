@@ -115,13 +115,13 @@ class Rows:
     def strip(self, y: int, widget: Widget) -> Strip:
         """Return one row in a widget's style and width."""
         if y >= len(self._rows):
-            return Strip.blank(widget.size.width, widget.rich_style)
+            return Strip.blank(widget.size.width, widget.visual_style.rich_style)
         if (strip := self._strips.get(y)) is None:
             row = self._rows[y]
             content = Content(row) if isinstance(row, str) else row
             segments = content.render_segments(widget.visual_style)
             strip = Strip(segments, cell_len(content.plain))
-            strip = strip.adjust_cell_length(widget.size.width, widget.rich_style)
+            strip = strip.adjust_cell_length(widget.size.width, widget.visual_style.rich_style)
             self._strips[y] = strip
         return strip
 

@@ -63,7 +63,7 @@ class StreamText(Widget):
         """Return one row."""
         rows = self._wrap.rows
         text = rows[y] if y < len(rows) else ""
-        style = self.rich_style
+        style = self.visual_style.rich_style
         key = (text, style, self.size.width)
         if (strip := self._strips.get(key)) is None:
             strip = Strip([Segment(text, style)], cell_len(text)).adjust_cell_length(self.size.width, style)

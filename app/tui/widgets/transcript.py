@@ -46,6 +46,7 @@ def _asks(key: str, what: str, name: str, tooltip: str) -> Binding:
 class Transcript(VerticalScroll):
     """A scrolling list of messages that follows its end until the person scrolls away."""
 
+    BLANK = True  # nothing of its own to draw: what is in it draws it all
     virtual_size = laid_out_once()
 
     BINDINGS: ClassVar[list[BindingType]] = [
