@@ -56,6 +56,7 @@ TEXTUAL = (
     "from textual.app import App; from textual.widgets import Footer, Input, OptionList, Static, TextArea"
 )
 ENGINE_TOKENS = 300
+ENGINE_PROMPT = "Write a long essay about the history of Rome."
 FIELD = "rite a message"
 """What the empty field says, but for the letter that the cursor stands on."""
 
@@ -305,14 +306,14 @@ def leave(_seconds: float) -> None:
 def engine(_seconds: float) -> None:
     """SmolLM2 with the interface and without, in turns; the same prompt, seed and budget."""
     bare, shown = [], []
-    for _ in range(3):
+    for _ in range(5):
         bare.append(asyncio.run(write_bare()))
         with folder() as home:
             fill(home, [], settings={"max_tokens": ENGINE_TOKENS, "temperature": 0.0, "stop_loops": False})
             terminal = Terminal([sys.executable, "-m", "app", "--numerics", "fast"], home)
             terminal.until("Ready")
             terminal.rest(2.5)
-            terminal.press("Tell me a long story.\r")
+            terminal.press(f"{ENGINE_PROMPT}\r")
             shown.append(stored_stats(home, terminal))
             terminal.close()
     lengths = {stats.reply_tokens for stats in (*shown, *bare)}
@@ -453,7 +454,7 @@ async def write_bare() -> Stats:
     client.send(Load(model=str(starter_model()), numerics="fast"))
     async for event in client.events():
         if isinstance(event, Ready):
-            message = Message(role="user", content="Tell me a long story.")
+            message = Message(role="user", content=ENGINE_PROMPT)
             await asyncio.sleep(2.5)
             client.send(
                 Generate(
