@@ -3,7 +3,6 @@
 Knows how the rooms are wired together; each screen knows its own layout.
 """
 
-import gc
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +24,7 @@ from app.store.store import Store
 from app.store.values import StoreError
 from app.supervisor import Supervisor
 from app.terminal import refuse
+from app.tui.collector import spare_what_is_there
 from app.tui.key_order import KeyOrder
 from app.tui.paste import install
 from app.tui.preferences import Preferences
@@ -181,12 +181,9 @@ class StampoApp(App[None]):
 
 
 def _prepare() -> None:
-    """Import the validator, which takes a second, and spare the collector all that is there to stay.
-
-    To look through all that was imported takes it a fifth of a second, in which no key is echoed.
-    """
+    """Import the validator, which takes a second, before it is needed."""
     import_module("grammars.check")
-    gc.freeze()
+    spare_what_is_there()
 
 
 def run(load: Load, settings: Settings | None = None, trouble: str = "") -> None:

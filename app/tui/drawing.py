@@ -16,6 +16,7 @@ from app.conversation import left_out
 from app.session import Session
 from app.store.values import Chat, StoreError
 from app.terminal import one_line
+from app.tui.collector import spare_old
 from app.tui.sending import Sending
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Composer
@@ -126,6 +127,7 @@ class Drawing:
         panel = screen.query_one(LivePanel)
         if panel.display:
             panel.show(session.engine.ready, session.live, session.elsewhere)
+        spare_old(session.busy)
         screen.query_one(Composer).hold_still(
             session.busy
         )  # each blink draws as much as a piece of text does
