@@ -95,6 +95,11 @@ class Transcript(VerticalScroll):
         self._selected: int | None = None
         self._left_out: tuple[int | None, int] = (None, 0)
 
+    def on_resize(self) -> None:
+        """Stay at the end that is followed: a layout finds it by the height before, and moves the bar without a word."""
+        self.refresh(layout=True)
+        self.call_after_refresh(self.vertical_scrollbar.refresh)
+
     @property
     def live(self) -> LiveView | None:
         """The reply being written, if it is shown here."""
