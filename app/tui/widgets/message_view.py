@@ -206,12 +206,14 @@ class LiveView(Vertical):
     def compose(self) -> ComposeResult:
         """A header line and the growing text."""
         yield self._header
+        self._thoughts.display = False  # a row that nobody needs before there are any
         yield self._thoughts
         yield self._text
 
     def follow(self) -> None:
         """Show what was written since the last call."""
         live = self._live
+        self._thoughts.display = bool(live.thought_pieces)
         if live.thought_pieces and not live.pieces:
             last = "".join(live.thought_pieces[-300:])[-300:].rstrip().rpartition("\n")[2]
             self._thoughts.put(Content.styled(f"▸ thinks: {one_line(last)}", "dim italic"))
