@@ -26,11 +26,11 @@ from app.supervisor import Supervisor
 from app.terminal import refuse
 from app.tui.collector import spare_what_is_there
 from app.tui.key_order import KeyOrder
-from app.tui.paste import install
 from app.tui.preferences import Preferences
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.help import HelpScreen, screen_help
 from app.tui.screens.keys import KeyCatcher
+from app.tui.terminal_input import install
 from app.tui.widgets.transcript import Transcript
 from app.tui.words import key_words
 from engine.protocol import Load

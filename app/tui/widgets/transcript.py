@@ -96,7 +96,7 @@ class Transcript(VerticalScroll):
         self._left_out: tuple[int | None, int] = (None, 0)
 
     def on_resize(self) -> None:
-        """Stay at the end that is followed: a layout finds it by the height before, and moves the bar without a word."""
+        """Stay at the end that is followed: the layout finds it by the height before, and moves the bar unsaid."""
         self.refresh(layout=True)
         self.call_after_refresh(self.vertical_scrollbar.refresh)
 

@@ -1,16 +1,16 @@
-"""Pastes from the terminal arrive whole, whatever is in them and however they are cut."""
+"""Pastes arrive whole, whatever is in them and however they are cut; Alt stays with its key; bytes end nothing."""
 
 import pytest
 from textual.drivers import linux_driver
 from textual.events import Key, Paste
 
-from app.tui.paste import PasteParser, install
+from app.tui.terminal_input import TerminalParser, install
 
 START, END = "\x1b[200~", "\x1b[201~"
 
 
 def events(*chunks: str) -> list[str]:
-    parser = PasteParser()
+    parser = TerminalParser()
     found = [event for chunk in chunks for event in parser.feed(chunk)]
     return [
         f"paste {event.text}" if isinstance(event, Paste) else event.key
@@ -36,6 +36,21 @@ def test_keys_go_through_as_before() -> None:
     assert events(f"{START}{END}") == ["paste "]
 
 
+@pytest.mark.parametrize(
+    ("sequence", "key"),
+    [
+        ("\r", "alt+enter"),
+        ("\n", "alt+ctrl+j"),
+        ("\t", "alt+tab"),
+        ("\x7f", "alt+backspace"),
+        ("\x08", "alt+backspace"),
+    ],
+)
+def test_alt_is_said_by_an_escape_in_front(sequence: str, key: str) -> None:
+    assert events(f"a\x1b{sequence}b") == ["a", key, "b"]
+    assert events(f"\x1b{sequence}\x1b{sequence}\x1b[A") == [key, key, "up"]
+
+
 def test_a_long_paste_is_one_event() -> None:
     text = "0123456789" * 100_000
     chunks = [text[i : i + 4096] for i in range(0, len(text), 4096)]
@@ -48,7 +63,7 @@ def test_the_terminal_is_read_with_this_parser_and_bytes_that_are_no_text_end_no
     for name in ("XTermParser", "getincrementaldecoder"):
         monkeypatch.setattr(linux_driver, name, getattr(linux_driver, name))
     install()
-    assert linux_driver.XTermParser is PasteParser
+    assert linux_driver.XTermParser is TerminalParser
     decode = linux_driver.getincrementaldecoder("utf-8")().decode
     read = "".join(decode(part) for part in (b"\xe9a\xed\xa0\x80\xc3", b"\xa9"))
     assert read == "\udce9a\udced\udca0\udc80é"

@@ -1,13 +1,15 @@
-"""Pastes from the terminal, whole and quickly, whatever they hold.
+"""What Textual's parser of the terminal's input gets wrong (textual/_xterm_parser.py, 8.2), set right.
 
-Textual's parser reads a bracketed paste character by character and takes an escape character in it for the end of what
-came before, so that the beginning of such a paste is lost (textual/_xterm_parser.py, 8.2). Here a paste is cut out
-before that parser sees it. Bytes that are no UTF-8, which would end Textual's driver, come as lone surrogates in a
-paste, whose field says so, and as U+FFFD where they are typed. Invariant: everything else goes through unchanged; a
-paste whose opening is itself cut in two by a read is left to Textual.
+It reads a bracketed paste character by character and takes an escape character in it for the end of what came before,
+so that the beginning of such a paste is lost; here a paste is cut out before that parser sees it. It drops Alt from
+Enter, Tab and Backspace where the terminal says Alt by an escape character in front; here the key keeps it. Bytes that
+are no UTF-8, which would end Textual's driver, come as lone surrogates in a paste, whose field says so, and as U+FFFD
+where they are typed. Invariant: everything else goes through unchanged; a paste whose opening is itself cut in two by a
+read is left to Textual.
 """
 
 import codecs
+import unicodedata
 from collections.abc import Generator, Iterable
 from functools import partial
 
@@ -18,9 +20,11 @@ from textual.message import Message
 
 from app.terminal import well_formed
 
+_ESCAPE = "\x1b"
 
-class PasteParser(XTermParser):
-    """Textual's parser with pastes taken out in front of it."""
+
+class TerminalParser(XTermParser):
+    """Textual's parser with pastes taken out in front of it, and Alt kept with every key."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -54,10 +58,17 @@ class PasteParser(XTermParser):
         yield events.Paste("".join([*paste, text]).replace("\0", ""))
         return rest
 
+    def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
+        keys = super()._sequence_to_key_events
+        first, last = sequence[:1], sequence[1:]
+        if first == _ESCAPE and len(last) == 1 and last != _ESCAPE and unicodedata.category(last) == "Cc":
+            return [events.Key(f"alt+{key.key}", None) for key in keys(last)]
+        return keys(sequence, alt)
+
 
 def install() -> None:
     """Let Textual's driver for terminals read with this parser, whatever bytes come."""
-    linux_driver.XTermParser = PasteParser
+    linux_driver.XTermParser = TerminalParser
     linux_driver.getincrementaldecoder = _lenient
 
 
