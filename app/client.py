@@ -22,8 +22,8 @@ from engine.events import Event, Exited, Failed, Hello, Ready
 from engine.protocol import PROTOCOL_VERSION, Command, Load, ProtocolError, decode_event, encode_command
 
 LINE_LIMIT = 64 * 1024 * 1024
-GATHER_S = 0.1
-"""How long lines are gathered: no eye sees them come one by one."""
+GATHER_S = 0.05
+"""How long lines are gathered if nothing else is said."""
 SILENCE_S = 15.0
 CLOSE_S = 1.0
 
@@ -62,15 +62,20 @@ def worker_command(log: Path | None = None, cache: Path | None = None) -> list[s
 
 
 class EngineClient:
-    """One worker process.
+    """One worker process, whose lines are read together each `gather_s` seconds.
 
     `on_silence` is told the seconds without a line each time `silence_s` has passed, and 0.0 when the worker
     speaks again: heartbeats come about once a second, so silence means a hang.
     """
 
     def __init__(
-        self, *, on_silence: Callable[[float], None] | None = None, silence_s: float = SILENCE_S
+        self,
+        *,
+        on_silence: Callable[[float], None] | None = None,
+        silence_s: float = SILENCE_S,
+        gather_s: float = GATHER_S,
     ) -> None:
+        self._gather_s = gather_s
         self._on_silence = on_silence
         self._silence_s = silence_s
         self._process: asyncio.subprocess.Process | None = None
@@ -223,7 +228,7 @@ class EngineClient:
                 parts = []
             if parts == [b""]:
                 self._pipe.pause_reading()
-                await asyncio.sleep(GATHER_S)
+                await asyncio.sleep(self._gather_s)
                 self._pipe.resume_reading()
 
     async def _some(self) -> bytes:

@@ -55,7 +55,7 @@ class Incoming:
 
 
 def import_chats(store: Store, text: str, most: int = MAX_BYTES) -> Imported:
-    """Add the chats of an export document to the store.
+    """Add the chats of an export document of at most `most` bytes to the store.
 
     Raises `ImportRefusedError` if it is none or too large, `StoreError` if it cannot be kept; nothing is then added.
     """

@@ -4,6 +4,7 @@ Knows how the rooms are wired together; each screen knows its own layout.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -24,7 +25,7 @@ from app.store.store import Store
 from app.store.values import StoreError
 from app.supervisor import Supervisor
 from app.terminal import refuse
-from app.tui.collector import spare_what_is_there
+from app.tui.collector import spare_old, spare_what_is_there
 from app.tui.key_order import KeyOrder
 from app.tui.preferences import Preferences
 from app.tui.screens.chat import ChatScreen
@@ -35,6 +36,8 @@ from app.tui.widgets.transcript import Transcript
 from app.tui.words import key_words
 from engine.protocol import Load
 
+GATHER_S = 0.1
+"""How long what the engine says is gathered: less than goes by between two drawings of it."""
 WARM_UP_S = 0.5
 
 THEME = Theme(
@@ -75,7 +78,6 @@ class StampoApp(App[None]):
         shapes: Callable[[], Sequence[SavedShape]] = saved_shapes,
         settings: Settings | None = None,
         trouble: str = "",
-        client_factory: Callable[..., EngineClient] = EngineClient,
         worker: Sequence[str] | None = None,
         log: Path | None = None,
     ) -> None:
@@ -85,7 +87,11 @@ class StampoApp(App[None]):
         self.session = Session(
             store,
             lambda on_event: Supervisor(
-                load, on_event, client_factory=client_factory, command=worker, log=log
+                load,
+                on_event,
+                client_factory=partial(EngineClient, gather_s=GATHER_S),
+                command=worker,
+                log=log,
             ),
             settings=settings.reply,
             system=settings.system,
@@ -146,6 +152,7 @@ class StampoApp(App[None]):
 
     async def on_unmount(self) -> None:
         """Leave no process behind, however the interface ends."""
+        spare_old(False)
         await self.session.close()
 
     def get_system_commands(self, screen: Screen) -> Iterable[SystemCommand]:

@@ -5,8 +5,8 @@ Invariant: objects that die young are always collected.
 
 import gc
 
-_YOUNG, _MIDDLE, _OLD = gc.get_threshold()
 _NEVER = 1_000_000_000
+_usual: tuple[int, int, int] | None = None
 
 
 def spare_what_is_there() -> None:
@@ -15,5 +15,14 @@ def spare_what_is_there() -> None:
 
 
 def spare_old(spared: bool) -> None:
-    """Leave old objects alone, or do not any more: those of a reply of a megabyte take 35 ms a look."""
-    gc.set_threshold(_YOUNG, _MIDDLE, _NEVER if spared else _OLD)
+    """Leave old objects alone, or do not any more: those of a reply of a megabyte take 35 ms a look.
+
+    Does nothing where the collector has no generations (Python 3.14 and later).
+    """
+    global _usual
+    if spared and _usual is None:
+        _usual = gc.get_threshold()
+        gc.set_threshold(*_usual[:2], _NEVER)
+    elif not spared and _usual is not None:
+        gc.set_threshold(*_usual)
+        _usual = None

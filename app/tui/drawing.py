@@ -127,10 +127,7 @@ class Drawing:
         panel = screen.query_one(LivePanel)
         if panel.display:
             panel.show(session.engine.ready, session.live, session.elsewhere)
-        spare_old(session.busy)
-        screen.query_one(Composer).hold_still(
-            session.busy
-        )  # each blink draws as much as a piece of text does
+        self._keep_quiet()
         if (view := screen.query_one(Transcript).live) is not None:
             view.follow_figures()
         self.status()
@@ -140,6 +137,12 @@ class Drawing:
         if (chat, session.listing) != self._listed:  # a query for each frame would be too much
             self._listed = (chat, session.listing)
             self._list_chats()
+
+    def _keep_quiet(self) -> None:
+        """While a reply is written, let nothing else stop or draw: a cursor that blinks takes as much as the text."""
+        busy = self._session.busy
+        spare_old(busy)
+        self._screen.query_one(Composer).hold_still(busy)
 
     def _list_chats(self) -> None:
         try:

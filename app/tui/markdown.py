@@ -35,7 +35,7 @@ class _Markdown(Markdown):
 
 
 _EMPTY = _Markdown("", code_theme="ansi_dark", hyperlinks=False)
-"""Making one sets up a parser, which takes as long as all the rest."""
+"""What every text is set out with, copied: making one sets up a parser, which takes as long as all the rest."""
 
 
 def rendered(text: str, width: int) -> Content:

@@ -21,7 +21,7 @@ from app.tui.screens.keys import KeysScreen
 from app.tui.screens.models import ModelChoice, ModelsScreen
 from app.tui.screens.settings import RESET, Changes, SettingsScreen
 from app.tui.screens.shape_dialogs import WaysDialog
-from app.tui.widgets.composer import Composer
+from app.tui.widgets.plain_fields import PlainArea, PlainInput
 from grammars.matcher import allow_effort
 
 FRAMES_PER_S = 15
@@ -61,8 +61,8 @@ class Preferences:
             told.append(f"There is no theme {interface.theme!r}; the palette lists those there are.")
         self._app.animation_level = "none" if interface.reduced_motion else self._usual_animations
         for screen in self._app.screen_stack:
-            for field in screen.query(Composer):
-                field.hold_still(self._session.busy)
+            for field in (*screen.query(PlainArea), *screen.query(PlainInput)):
+                field.hold_still(False)
         self._session.set_defaults(self.settings.reply, self.settings.system)
         allow_effort(self.settings.limits.shape_effort)
         if self.settings.keys or self.keys:

@@ -67,10 +67,9 @@ def open_app(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(
-        "textual.constants.TEXTUAL_ANIMATIONS", "none"
-    )  # nothing moves or blinks while one looks
-    monkeypatch.setattr("app.client.GATHER_S", 0.01)
+    # Nothing moves or blinks while one looks.
+    monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.setattr("app.tui.app.GATHER_S", 0.01)
 
     @asynccontextmanager
     async def run(script: dict, size: tuple[int, int] = (100, 40)):

@@ -2,7 +2,7 @@
 
 import re
 
-from pilots import loaded, screen, session, until, write
+from pilots import loaded, screen, sees, session, until, write
 
 from app.tui.drawing import FIGURES_S, TEXT_S
 from app.tui.widgets.stream_markdown import StreamMarkdown
@@ -62,9 +62,8 @@ async def test_the_end_of_a_reply_is_drawn_at_once(open_app):
         stage.token("the end")
         stage.hear(Finished(turn=1, finish="stop", text="athe end", tokens=(1, 1), seed=5, stats=Stats()))
         await stage.drawing.frame()
-        await pilot.pause()
-        assert "athe end" in screen(pilot)
-        assert re.search(r"tokens +2", screen(pilot))
+        await sees(pilot, "athe end")
+        await until(pilot, lambda: re.search(r"tokens +2", screen(pilot)))
 
 
 async def test_what_the_person_does_while_a_reply_grows_is_drawn_at_once(open_app):
@@ -72,5 +71,4 @@ async def test_what_the_person_does_while_a_reply_grows_is_drawn_at_once(open_ap
         stage = await begun(pilot)
         session(pilot).new_chat()
         await stage.drawing.frame()
-        await pilot.pause()
-        assert "replies poured into a shape" in screen(pilot)
+        await sees(pilot, "replies poured into a shape")

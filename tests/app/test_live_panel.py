@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from pilots import screen
+from pilots import screen, sees
 from textual.app import App, ComposeResult
 
 from app.live import LiveReply
@@ -69,7 +69,7 @@ async def test_the_field_the_thoughts_and_the_sources_are_said():
     live.apply(tokens("y", 3, sources={"suffix": {"submitted": 8, "accepted": 6}, "gate": {"rounds": 3}}))
     async with opened() as (pilot, panel):
         panel.show(replace(READY, draft=MODEL), live)
-        await pilot.pause()
+        await sees(pilot, "drafts from Big [/x]")
         shown = screen(pilot)
         assert "shape       a [/x] b" in shown
         assert "filling     $.a.tags[1]" in shown
@@ -82,7 +82,7 @@ async def test_the_field_the_thoughts_and_the_sources_are_said():
         live.landed = 2
         live.apply(Finished(turn=1, finish="landed", text="", tokens=(), seed=5, stats=landed))
         panel.show(READY, live)
-        await pilot.pause()
+        await sees(pilot, "  landed")
         shown = screen(pilot)
         assert "filling" not in shown
         assert "guessed     1 of 4  25% draft model" in shown

@@ -137,7 +137,7 @@ async def test_files_and_long_pastes_go_with_the_message(open_app, tmp_path):
         await pilot.press("tab", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         await sees(pilot, "12 characters, 3 tokens")
-        assert "a [!x] b ␛[31m" in screen(pilot)
+        await sees(pilot, "a [!x] b ␛[31m")
         composer(pilot).post_message(Paste("x" * (LONG_PASTE + 1)))
         await sees(pilot, "paste 1")
         assert composer(pilot).text == ""

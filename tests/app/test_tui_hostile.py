@@ -247,5 +247,6 @@ async def test_the_order_of_keys_survives_edit_and_regenerate(open_app, store):
         await until(pilot, lambda: session(pilot).path[0].siblings == 2)
         await answered(pilot, 2)
         assert session(pilot).path[-1].shape.text == schema
+        await sees(pilot, "ant")
         shown = screen(pilot)
         assert shown.index("zebra") < shown.index("ant")

@@ -180,6 +180,11 @@ async def test_without_colour_everything_is_still_said(open_app, monkeypatch):
         await write(pilot, "one")
         await answered(pilot, 2)
         await sees(pilot, "cut")
+        strips = pilot.app.screen._compositor.render_strips()
+        grounds = {segment.style.bgcolor for strip in strips for segment in strip if segment.style}
+        colours = [ground.get_truecolor() for ground in grounds if ground]
+        assert colours
+        assert all(colour.red == colour.green == colour.blue for colour in colours)
 
 
 async def test_a_fault_of_the_settings_is_shown_first_and_what_can_be_used_is(store, tmp_path):

@@ -25,6 +25,7 @@ from app.store.values import Attachment
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.context_full import ContextFull
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.xray import XrayScreen
 from app.tui.widgets.composer import Composer
 from app.tui.widgets.message_view import MessageView
 from app.tui.widgets.transcript import Transcript
@@ -76,7 +77,9 @@ def _name(segment: Segment) -> str:
     style = segment.style
     if style is None:
         return "none"
-    if segment.text.isspace() and not (style.reverse or style.underline):
+    if segment.text.isspace() and not (
+        style.reverse or style.underline or style.underline2 or style.overline or style.strike
+    ):
         return f"on {style.bgcolor.name}" if style.bgcolor else "none"
     return str(style.clear_meta_and_links())
 
@@ -335,7 +338,9 @@ async def test_a_reply_token_by_token(open_app, name):
         await until(pilot, lambda: len(session(pilot).live.tokens) == 3)
         if name == "xray-alternatives":
             await answered(pilot, 2)
-        await pilot.press("f9", "n", "w")
+        await pilot.press("f9")
+        await until(pilot, lambda: isinstance(pilot.app.screen, XrayScreen))
+        await pilot.press("n", "w")
         await looks(pilot, name)
 
 

@@ -1,5 +1,6 @@
 """Replies of 2,000 tokens replayed into the interface, and the widgets that show a text while it grows."""
 
+import gc
 import json
 import random
 import re
@@ -12,6 +13,7 @@ from pilots import answered, loaded, pick, screen, sees, session, until, write
 from textual.geometry import Size
 
 from app.tui.markdown import Settling
+from app.tui.widgets.composer import Composer
 from app.tui.widgets.message_view import LONG, MessageView
 from app.tui.widgets.stream_markdown import LONGEST_BLOCK, StreamMarkdown
 from app.tui.widgets.stream_text import StreamText
@@ -105,8 +107,8 @@ async def test_a_stream_of_two_thousand_tokens_only_grows_and_ends_as_it_was_sen
         assert [token.origin for token in trace] == [token["origin"] for token in sent]
         forced = sum(token["origin"] == "forced" for token in sent)
         await sees(pilot, "complete")
-        assert re.search(rf"tokens\s+{len(sent):,}", screen(pilot))
-        assert re.search(rf"forced\s+{forced:,}", screen(pilot))
+        for figure in (rf"tokens\s+{len(sent):,}", rf"forced\s+{forced:,}"):
+            await until(pilot, lambda figure=figure: re.search(figure, screen(pilot)))
 
 
 async def test_a_stopped_stream_keeps_what_was_shown(open_app, store):
@@ -119,6 +121,35 @@ async def test_a_stopped_stream_keeps_what_was_shown(open_app, store):
         await until(pilot, lambda: said in [view.text for view in pilot.app.screen.query(StreamMarkdown)])
         await pilot.press("escape")
         await sees(pilot, "stopped by you")
+
+
+async def test_while_a_reply_is_written_the_cursor_stands_still_and_old_objects_are_left_alone(
+    open_app, monkeypatch
+):
+    monkeypatch.setattr("textual.constants.TEXTUAL_ANIMATIONS", "full")
+    usual = gc.get_threshold()
+
+    def cursor() -> bool:
+        """Tell whether the row that is written shows one."""
+        strip = composer.render_line(0)
+        return len({segment.style for segment in strip.crop(0, 4)}) > 1
+
+    async with open_app({"turns": [[{"say": "one"}, {"hold": True}]]}) as pilot:
+        await loaded(pilot)
+        composer = pilot.app.screen.query_one(Composer)
+        assert composer.cursor_blink
+        await write(pilot, "go")
+        await pilot.press(*"abc")
+        await until(pilot, lambda: not composer.cursor_blink)
+        assert gc.get_threshold()[:2] == usual[:2]
+        assert gc.get_threshold()[2] > 1_000_000
+        assert cursor()
+        await pilot.press("escape")
+        await until(pilot, lambda: composer.cursor_blink)
+        assert gc.get_threshold() == usual
+        await until(pilot, lambda: not cursor())
+        composer.hold_still(True)
+        assert cursor()
 
 
 async def test_a_message_of_a_megabyte_is_drawn_row_by_row_and_found_at_its_end(open_app, store):

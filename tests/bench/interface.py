@@ -400,7 +400,7 @@ def fill(
 ) -> None:
     """Make a store with chats of free replies, and an empty chat for the next one."""
     from app.store.store import Store
-    from engine.events import Finished, Stats
+    from engine.events import Finished
     from engine.protocol import Sampling
     from grammars.spec import GrammarSpec
 

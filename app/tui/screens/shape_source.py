@@ -98,9 +98,9 @@ class ShapeSource(Screen[ShapeDraft | None]):
             field.value = self._typed.get(self._way, "")
             field.focus()
         else:
-            typed = self._typed.get(self._way)
-            area.set_text(typed or _BEGIN[self._way])
-            if not typed:
+            text = self._typed.get(self._way) or _BEGIN[self._way]
+            area.set_text(text)
+            if text == _BEGIN[self._way]:
                 area.select_all()  # the first key takes the example away
             area.focus()
 

@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widgets import Static
 
@@ -21,7 +21,7 @@ from app.terminal import one_line, printable
 from app.tui.markdown import rendered
 from app.tui.pretty import pretty_json
 from app.tui.widgets.line import Line
-from app.tui.widgets.rows import Rows, laid_out_once, wrapped
+from app.tui.widgets.rows import Rows, blank_rows, laid_out_once, wrapped
 from app.tui.widgets.stream_markdown import StreamMarkdown
 from app.tui.widgets.stream_text import StreamText
 from app.tui.words import (
@@ -191,7 +191,6 @@ class MessageView(Static):
 class LiveView(Vertical):
     """The reply being written: text is appended, never set out again but for a last block of Markdown."""
 
-    BLANK = True  # its edge is drawn by what is in it, row by row
     virtual_size = laid_out_once()
 
     def __init__(self, live: LiveReply) -> None:
@@ -201,14 +200,18 @@ class LiveView(Vertical):
         # Kept, not looked up: a frame may come while the screen is being taken down.
         self._header = Line(classes="header")
         self._thoughts = Line(classes="reasoning")
+        self._thoughts.display = False
         self._text = StreamMarkdown() if live.shape is None else StreamText()
 
     def compose(self) -> ComposeResult:
         """A header line and the growing text."""
         yield self._header
-        self._thoughts.display = False  # a row that nobody needs before there are any
         yield self._thoughts
         yield self._text
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the ground; what is in it draws the edge, too."""
+        return blank_rows(self, crop)
 
     def follow(self) -> None:
         """Show what was written since the last call."""

@@ -60,7 +60,8 @@ class PlainArea(TextArea):
 
     def hold_still(self, still: bool) -> None:
         """Let the cursor stay as it is, or blink if anything may move."""
-        self.cursor_blink = not still and self.app.animation_level != "none"
+        if _hold_still(self, still):
+            self.notify_style_update()  # the base class keeps rows, and does not tell those with a cursor apart
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -86,13 +87,24 @@ class PlainInput(Input):
 
     def on_mount(self) -> None:
         """Keep the cursor still where nothing is to move."""
-        self.cursor_blink = self.app.animation_level != "none"
+        self.hold_still(False)
+
+    def hold_still(self, still: bool) -> None:
+        """Let the cursor stay as it is, or blink if anything may move."""
+        _hold_still(self, still)
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
         lines = _with_newlines(kept(self, event.text)).split("\n")
         super()._on_paste(events.Paste(one_line(" ".join(filter(None, map(str.strip, lines))))))
+
+
+def _hold_still(field: TextArea | Input, still: bool) -> bool:
+    """Tell whether that changed anything."""
+    blinks = not still and field.app.animation_level != "none"
+    changed, field.cursor_blink = field.cursor_blink != blinks, blinks
+    return changed
 
 
 def kept(field: Widget, text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len, get_character_cell_size
 from textual.cache import LRUCache
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -84,6 +84,17 @@ def laid_out_once() -> Reactive[Size]:
     Textual's own lays out the whole screen once more for each size that a layout gave.
     """
     return Reactive(Size(0, 0))
+
+
+def blank_rows(widget: Widget, crop: Region) -> list[Strip]:
+    """Return a part of a widget that shows nothing of its own: its ground, without edges or padding.
+
+    Textual draws such a widget row by row, too, only for what is in it to be drawn over it.
+    """
+    strip = Strip.blank(crop.width, widget.visual_style.rich_style)
+    for line_filter in widget.get_line_filters():
+        strip = strip.apply_filter(line_filter, widget.background_colors[1])
+    return [strip] * crop.height
 
 
 class Rows:

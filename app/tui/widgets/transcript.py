@@ -11,7 +11,9 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -21,7 +23,7 @@ from app.store.values import StoredMessage
 from app.terminal import one_line
 from app.tui.keymap import Keys, remapped
 from app.tui.widgets.message_view import LiveView, MessageView
-from app.tui.widgets.rows import laid_out_once
+from app.tui.widgets.rows import blank_rows, laid_out_once
 
 PAGE = 30
 
@@ -46,7 +48,6 @@ def _asks(key: str, what: str, name: str, tooltip: str) -> Binding:
 class Transcript(VerticalScroll):
     """A scrolling list of messages that follows its end until the person scrolls away."""
 
-    BLANK = True  # nothing of its own to draw: what is in it draws it all
     virtual_size = laid_out_once()
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,6 +95,10 @@ class Transcript(VerticalScroll):
         self._live: LiveView | None = None
         self._selected: int | None = None
         self._left_out: tuple[int | None, int] = (None, 0)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the ground below the messages."""
+        return blank_rows(self, crop)
 
     def on_resize(self) -> None:
         """Stay at the end that is followed: the layout finds it by the height before, and moves the bar unsaid."""
