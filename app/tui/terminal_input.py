@@ -2,14 +2,13 @@
 
 It reads a bracketed paste character by character and takes an escape character in it for the end of what came before,
 so that the beginning of such a paste is lost; here a paste is cut out before that parser sees it. It drops Alt from
-Enter, Tab and Backspace where the terminal says Alt by an escape character in front; here the key keeps it. Bytes that
-are no UTF-8, which would end Textual's driver, come as lone surrogates in a paste, whose field says so, and as U+FFFD
-where they are typed. Invariant: everything else goes through unchanged; a paste whose opening is itself cut in two by a
-read is left to Textual.
+Enter and Backspace where the terminal says Alt by an escape character in front; here the key keeps it. Bytes that are
+no UTF-8, which would end Textual's driver, come as lone surrogates in a paste, whose field says so, and as U+FFFD where
+they are typed. Invariant: everything else goes through unchanged; a paste whose opening is itself cut in two by a read
+is left to Textual.
 """
 
 import codecs
-import unicodedata
 from collections.abc import Generator, Iterable
 from functools import partial
 
@@ -20,11 +19,11 @@ from textual.message import Message
 
 from app.terminal import well_formed
 
-_ESCAPE = "\x1b"
+_WITH_ALT = {"\x1b\r": "alt+enter", "\x1b\x7f": "alt+backspace", "\x1b\x08": "alt+backspace"}
 
 
 class TerminalParser(XTermParser):
-    """Textual's parser with pastes taken out in front of it, and Alt kept with every key."""
+    """Textual's parser with pastes taken out in front of it, and Alt kept with its key."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
@@ -59,11 +58,9 @@ class TerminalParser(XTermParser):
         return rest
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
-        keys = super()._sequence_to_key_events
-        first, last = sequence[:1], sequence[1:]
-        if first == _ESCAPE and len(last) == 1 and last != _ESCAPE and unicodedata.category(last) == "Cc":
-            return [events.Key(f"alt+{key.key}", None) for key in keys(last)]
-        return keys(sequence, alt)
+        if sequence in _WITH_ALT:
+            return [events.Key(_WITH_ALT[sequence], None)]
+        return super()._sequence_to_key_events(sequence, alt)
 
 
 def install() -> None:

@@ -37,18 +37,15 @@ def test_keys_go_through_as_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sequence", "key"),
-    [
-        ("\r", "alt+enter"),
-        ("\n", "alt+ctrl+j"),
-        ("\t", "alt+tab"),
-        ("\x7f", "alt+backspace"),
-        ("\x08", "alt+backspace"),
-    ],
+    ("sequence", "key"), [("\r", "alt+enter"), ("\x7f", "alt+backspace"), ("\x08", "alt+backspace")]
 )
 def test_alt_is_said_by_an_escape_in_front(sequence: str, key: str) -> None:
     assert events(f"a\x1b{sequence}b") == ["a", key, "b"]
     assert events(f"\x1b{sequence}\x1b{sequence}\x1b[A") == [key, key, "up"]
+
+
+def test_an_escape_in_front_of_another_key_does_not_change_what_that_does() -> None:
+    assert events("\x1b\x11", "") == ["ctrl+q"]
 
 
 def test_a_long_paste_is_one_event() -> None:
