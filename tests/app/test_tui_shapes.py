@@ -61,21 +61,22 @@ async def replace_text(pilot, text: str) -> None:
     await pilot.pause()
 
 
+async def shorthand(pilot) -> None:
+    """Begin a shape in the first of the ways that are offered."""
+    await pilot.press("n")
+    await sees(pilot, "Pydantic class")
+    await pilot.press("enter")
+    await on(pilot, ShapeSource)
+
+
 async def test_the_example_of_the_shorthand_gives_way_to_what_is_typed_each_time(open_app):
     async with open_app({}, WIDE) as pilot:
         await library(pilot)
-        for _ in range(2):
-            await pilot.press("n")
-            await sees(pilot, "Pydantic class")
-            await pilot.press("enter")
-            await on(pilot, ShapeSource)
-            await sees(pilot, "calm|tense")
-            await pilot.press("escape")
-            await on(pilot, ShapeLibrary)
-        await pilot.press("n")
-        await sees(pilot, "Pydantic class")
-        await pilot.press("enter")
-        await on(pilot, ShapeSource)
+        await shorthand(pilot)
+        await sees(pilot, "calm|tense")
+        await pilot.press("escape")
+        await on(pilot, ShapeLibrary)
+        await shorthand(pilot)
         await sees(pilot, "calm|tense")
         await pilot.press("a")
         await until(pilot, lambda: pilot.app.screen.query_one(CodeArea).text == "a")
@@ -85,10 +86,7 @@ async def test_a_shape_from_shorthand_is_written_saved_and_used(open_app):
     async with open_app({"turns": [[{"say": '{"name":"Ann","age":3}', "size": 30}, STOP]]}, WIDE) as pilot:
         await loaded(pilot)
         await library(pilot)
-        await pilot.press("n")
-        await sees(pilot, "Pydantic class")
-        await pilot.press("enter")
-        await on(pilot, ShapeSource)
+        await shorthand(pilot)
         await replace_text(pilot, "name, age intt")
         await sees(pilot, "Line 1, column 11")
         await replace_text(pilot, "name, age int 0..9")
