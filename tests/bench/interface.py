@@ -319,9 +319,9 @@ def engine(_seconds: float) -> None:
     lengths = {stats.reply_tokens for stats in (*shown, *bare)}
     if len(lengths) > 1:
         raise SystemExit(f"these replies cannot be compared: {sorted(lengths)} tokens")
-    speeds = [[stats.tokens_per_s for stats in way] for way in (shown, bare)]
-    ratio = statistics.median(speeds[0]) / statistics.median(speeds[1])
-    rows = ", ".join(f"{a:.0f}/{b:.0f}" for a, b in zip(*speeds, strict=True))
+    pairs = [(a.tokens_per_s, b.tokens_per_s) for a, b in zip(shown, bare, strict=True)]
+    ratio = statistics.median(a / b for a, b in pairs)
+    rows = ", ".join(f"{a:.0f}/{b:.0f}" for a, b in pairs)
     print(
         f"{'engine with the interface / without':<46} {ratio:8.3f}   {lengths.pop()} tokens, a second: {rows}"
     )
