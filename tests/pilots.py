@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from textual.widgets import Input
 
-from app.shapes import SavedShape
+from app.shapes import SavedShape, saved_shapes
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.shape_library import ShapeLibrary
 from app.tui.screens.shape_picker import ShapePicker
 from app.tui.widgets.composer import Composer
 from app.tui.widgets.message_view import MessageView
@@ -29,6 +30,20 @@ async def until(pilot, true: Callable[[], object]) -> None:
 async def sees(pilot, text: str) -> None:
     """Wait until a text is on the screen."""
     await until(pilot, lambda: text in screen(pilot))
+
+
+async def on(pilot, kind: type) -> None:
+    """Wait until a screen of a kind is in front."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind) and pilot.app.screen.is_mounted)
+    await pilot.pause()
+
+
+async def library(pilot) -> ShapeLibrary:
+    """Open the library over the shapes that are saved."""
+    pilot.app.screen._shelf._shapes = saved_shapes
+    await pilot.press("ctrl+l")
+    await on(pilot, ShapeLibrary)
+    return pilot.app.screen
 
 
 def screen(pilot) -> str:

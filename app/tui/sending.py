@@ -20,6 +20,7 @@ from app.tui.editor import EditorError, edit
 from app.tui.screens.attach import PathDialog
 from app.tui.screens.context_full import ContextFull
 from app.tui.slash import SlashRunner, is_command, message
+from app.tui.until_closed import until_closed
 from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.composer import Composer
 from app.tui.words import tokens_words
@@ -77,7 +78,7 @@ class Sending:
             fit = await self._outgoing.options(message(text))
         finally:
             self._checking = False
-        if self._session.chat.id != chat:
+        if self._session.chat.id != chat or not self._screen.is_running:
             return  # it stays the draft of its chat
         if fit is None or fit.fits:
             self._send(text)
@@ -225,7 +226,7 @@ class Sending:
         return self._screen.query_one(Composer)
 
     def _work(self, work: Coroutine[Any, Any, None]) -> None:
-        self._screen.run_worker(work, group="sending")
+        self._screen.run_worker(_done(self._screen, work), group="sending")
 
     def _try(self, act: Callable[[], object]) -> bool:
         try:
@@ -234,3 +235,8 @@ class Sending:
             self._say(str(error))
             return False
         return True
+
+
+@until_closed
+async def _done(_screen: Screen[Any], work: Coroutine[Any, Any, None]) -> None:
+    await work

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 
 import pytest
 import sessions
-from pilots import answered, loaded, pick, screen, sees, session, until, write
+from pilots import answered, library, loaded, on, pick, screen, sees, session, until, write
 
 from app.results import Table, table
-from app.shapes import add_shape, remove_shape, saved_shape, saved_shapes, versions
+from app.shapes import add_shape, remove_shape, saved_shape, versions
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.document_check import DocumentCheck
 from app.tui.screens.results import ResultsScreen
@@ -35,18 +35,6 @@ PET = json.dumps({"title": HOSTILE, "type": "object", "properties": {"age": {"ty
 def home(tmp_path, monkeypatch):
     """Shapes are files here: the library's own functions are at work."""
     monkeypatch.setenv("STAMPO_HOME", str(tmp_path / "home"))
-
-
-async def library(pilot) -> ShapeLibrary:
-    pilot.app.screen._shelf._shapes = saved_shapes
-    await pilot.press("ctrl+l")
-    await on(pilot, ShapeLibrary)
-    return pilot.app.screen
-
-
-async def on(pilot, kind: type) -> None:
-    await until(pilot, lambda: isinstance(pilot.app.screen, kind) and pilot.app.screen.is_mounted)
-    await pilot.pause()
 
 
 def highlight(pilot, name: str) -> None:

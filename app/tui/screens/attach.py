@@ -20,6 +20,7 @@ from app.session import RefusedError
 from app.store.values import StoreError
 from app.terminal import one_line
 from app.text_files import TextFileError, completions
+from app.tui.until_closed import until_closed
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
 from app.tui.widgets.plain_list import PlainList
@@ -91,6 +92,7 @@ class PathDialog(ModalScreen[bool]):
         self.query_one(Line).put("Reading… Escape leaves it.")
         self.run_worker(self._take(path), group="path", exclusive=True)
 
+    @until_closed
     async def _take(self, path: str) -> None:
         try:
             doing = self._attempt(path)

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 from textual.timer import Timer
-from textual.widget import MountError
 from textual.widgets import TextArea
 
 from app.session import SLOW_STOP_S, RefusedError, Session
@@ -28,6 +27,7 @@ from app.tui.screens.text_dialog import TextDialog
 from app.tui.sending import Sending
 from app.tui.shelf import Shelf
 from app.tui.slash_acts import SlashActs
+from app.tui.until_closed import until_closed
 from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.columns import Columns
@@ -183,13 +183,10 @@ class ChatScreen(Screen[None]):
             self._frame_due = True
             self.call_later(self._frame)
 
+    @until_closed
     async def _frame(self) -> None:
         self._frame_due = False
-        try:
-            await self._drawing.frame()
-        except MountError:
-            if self.is_attached:  # or else the program ended meanwhile, and takes no widgets any more
-                raise
+        await self._drawing.frame()
 
     def say(self, text: str) -> None:
         """Show a sentence for some seconds."""
@@ -362,6 +359,7 @@ class ChatScreen(Screen[None]):
             self._opened()
             self.call_later(self._show_message, message)
 
+    @until_closed
     async def _show_message(self, message: int) -> None:
         await self._drawing.transcript()
         await self.query_one(Transcript).reveal(message)

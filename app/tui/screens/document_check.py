@@ -17,6 +17,7 @@ from app.deep_thread import deeply
 from app.json_places import offset
 from app.shape_files import read_text
 from app.terminal import one_line
+from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
 from app.tui.widgets.line import Line
 from app.tui.words import shape_name
@@ -72,6 +73,7 @@ class DocumentCheck(ModalScreen[None]):
     def _check(self) -> None:
         self.run_worker(self._judge(self.query_one(CodeArea).text), group="check", exclusive=True)
 
+    @until_closed
     async def _judge(self, text: str) -> None:
         verdict = Content("")
         self._place = None

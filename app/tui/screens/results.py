@@ -21,6 +21,7 @@ from app.results import OWN, Format, Row, Table, exported, filtered, ordered, ta
 from app.store.store import Store
 from app.store.values import StoreError
 from app.terminal import one_line
+from app.tui.until_closed import until_closed
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
@@ -98,6 +99,7 @@ class ResultsScreen(Screen[Reveal | None]):
         if count != len(self._table.rows):
             self._begin()
 
+    @until_closed
     async def _read(self) -> None:
         try:
             # The store belongs to this thread; what is read is then set out in another.
@@ -196,13 +198,15 @@ class ResultsScreen(Screen[Reveal | None]):
         else:
             self.dismiss(None)
 
+    @until_closed
     async def action_export(self, form: Format) -> None:
         """Write what is shown, in its order, to a new file in the current folder, else in Stampo's own."""
-        if self._table is None or not self._rows:
+        rows = self._rows  # another key may filter them while they are written
+        if self._table is None or not rows:
             self._say("There is nothing to export.")
             return
         name = f"{shape_name(self._spec)}-replies"
-        text = await asyncio.to_thread(exported, self._rows, self._table.members, form)
+        text = await asyncio.to_thread(exported, rows, self._table.members, form)
         try:
             try:
                 path = write(Path.cwd(), name, text, form)
@@ -211,7 +215,7 @@ class ResultsScreen(Screen[Reveal | None]):
         except OSError as error:
             self._say(f"Nothing was written: {error}")
             return
-        count = f"{len(self._rows):,} repl{'y' if len(self._rows) == 1 else 'ies'}"
+        count = f"{len(rows):,} repl{'y' if len(rows) == 1 else 'ies'}"
         note = " Texts that a spreadsheet would run begin with an apostrophe." if form == "csv" else ""
         self._say(f"{count} written to {path}.{note}")
 

@@ -27,6 +27,7 @@ from app.tui.screens.document_check import DocumentCheck
 from app.tui.screens.shape_dialogs import GuardsDialog
 from app.tui.screens.shape_save import SaveShape
 from app.tui.shape_words import counts_words, finding_content, guards_words, skeleton_content
+from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
@@ -122,6 +123,7 @@ class ShapeEditor(Screen[str | None]):
     def _begin_look(self) -> None:
         self.run_worker(self._take_look(self._draft), group="look", exclusive=True)
 
+    @until_closed
     async def _take_look(self, draft: ShapeDraft) -> None:
         found = await deeply(look, draft)
         if draft is not self._draft:
@@ -186,6 +188,7 @@ class ShapeEditor(Screen[str | None]):
 
         self.app.push_screen(GuardsDialog(self._draft.whitespace, self._draft.guards), take)
 
+    @until_closed
     async def action_fix(self) -> None:
         """Apply the fixes that the findings offer; Ctrl+Z takes them back."""
         try:
@@ -212,6 +215,7 @@ class ShapeEditor(Screen[str | None]):
         """Edit the text in the person's own editor."""
         self.run_worker(self._edit_outside(), group="editor")
 
+    @until_closed
     async def _edit_outside(self) -> None:
         try:
             text = await edit(self.app, self._draft.text, suffix=_SUFFIXES[self._draft.kind])
@@ -220,6 +224,7 @@ class ShapeEditor(Screen[str | None]):
         else:
             self._replace(visible(text))
 
+    @until_closed
     async def action_test(self) -> None:
         """Test a document against the shape as it stands."""
         if (await deeply(look, self._draft)).usable:  # what is shown may be older than the last key

@@ -35,6 +35,7 @@ from app.tui.screens.shape_picker import Picked
 from app.tui.screens.shape_source import WAYS, ShapeSource
 from app.tui.screens.shape_versions import ShapeVersions
 from app.tui.shape_words import ORIGINS, preview, searched, skeleton_content
+from app.tui.until_closed import until_closed
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
@@ -182,6 +183,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
                 lambda: self.run_worker(self._add_skeleton(entry), group="look", exclusive=True),
             )
 
+    @until_closed
     async def _add_skeleton(self, entry: _Entry) -> None:
         found = await deeply(look, saved_draft(entry.saved, ""))
         if entry is self._entry and found.parts:

@@ -19,6 +19,7 @@ from app.paths import PathError
 from app.shape_draft import ShapeDraft, file_text
 from app.shapes import add_shape
 from app.terminal import one_line
+from app.tui.until_closed import until_closed
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
 from grammars.spec import ShapeError
@@ -71,6 +72,7 @@ class SaveShape(ModalScreen[str | None]):
         self.query_one("#save-name").focus()
 
     @on(Input.Submitted)
+    @until_closed
     async def action_save(self) -> None:
         """Save under the name; a second time where there is a shape of this name."""
         draft = self._filled()

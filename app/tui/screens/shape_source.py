@@ -22,6 +22,7 @@ from app.shape_draft import ShapeDraft, new_draft
 from app.shape_files import read_shape, read_text
 from app.terminal import one_line
 from app.tui.shape_words import body
+from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
@@ -147,6 +148,7 @@ class ShapeSource(Screen[ShapeDraft | None]):
     def _begin(self, turn: Callable[[], tuple[ShapeDraft, str]], text: str) -> None:
         self.run_worker(self._turned(turn, text), group="source", exclusive=True)
 
+    @until_closed
     async def _turned(self, turn: Callable[[], tuple[ShapeDraft, str]], text: str) -> None:
         self._draft, self._place, self._late, self._leaving = None, None, True, False
         if not text.strip() and not self._is_line:
@@ -169,6 +171,7 @@ class ShapeSource(Screen[ShapeDraft | None]):
         if self._leaving and self._draft is not None:
             self.dismiss(self._draft)
 
+    @until_closed
     async def action_go_on(self) -> None:
         """Take the schema to the editor, with what was typed last."""
         if self._late and not self._is_line:

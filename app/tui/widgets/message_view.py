@@ -20,6 +20,7 @@ from app.store.values import Reply, StoredMessage
 from app.terminal import one_line, printable
 from app.tui.markdown import rendered
 from app.tui.pretty import pretty_json
+from app.tui.until_closed import until_closed
 from app.tui.widgets.line import Line
 from app.tui.widgets.rows import Rows, blank_rows, laid_out_once, wrapped
 from app.tui.widgets.stream_markdown import StreamMarkdown
@@ -106,6 +107,7 @@ class MessageView(Static):
         self.set_class(selected, "-selected")
         self._set_out()
 
+    @until_closed
     async def _find_fault(self, shape: GrammarSpec, text: str) -> None:
         self._fault = await deeply(_first_fault, shape, text)
         self._set_out()

@@ -22,6 +22,7 @@ from app.live import LiveReply
 from app.store.values import StoredMessage
 from app.terminal import one_line
 from app.tui.keymap import Keys, remapped
+from app.tui.until_closed import until_closed
 from app.tui.widgets.message_view import LiveView, MessageView
 from app.tui.widgets.rows import blank_rows, laid_out_once
 
@@ -271,6 +272,7 @@ class Transcript(VerticalScroll):
         if not self._growing:
             self.run_worker(self._grow(), group="transcript", exit_on_error=True)
 
+    @until_closed
     async def _grow(self) -> None:
         self._growing = True
         try:
