@@ -18,11 +18,15 @@ from pydantic import ValidationError
 
 from app import paths, validation
 from app.commands.options import (
+    ChoiceOption,
     ContextOption,
     DraftModelOption,
     GpuLayersOption,
+    JsonSchemaOption,
+    LarkOption,
     ModelOption,
     NumericsOption,
+    RegexOption,
     ThreadsOption,
 )
 from app.commands.person import Picker, earlier_replies, person_settings
@@ -46,18 +50,10 @@ def ask(
     model: ModelOption = None,
     draft_model: DraftModelOption = None,
     preset: Annotated[str | None, typer.Option("--preset", metavar="NAME", help="A saved shape.")] = None,
-    json_schema: Annotated[
-        str | None, typer.Option("--json-schema", metavar="JSON|@FILE", help="A JSON Schema for the reply.")
-    ] = None,
-    regex: Annotated[
-        str | None, typer.Option("--regex", metavar="RE|@FILE", help="What the whole reply matches.")
-    ] = None,
-    lark: Annotated[
-        str | None, typer.Option("--lark", metavar="GRAMMAR|@FILE", help="A Lark grammar for the reply.")
-    ] = None,
-    choice: Annotated[
-        list[str] | None, typer.Option("--choice", metavar="TEXT", help="A permitted reply; repeat.")
-    ] = None,
+    json_schema: JsonSchemaOption = None,
+    regex: RegexOption = None,
+    lark: LarkOption = None,
+    choice: ChoiceOption = None,
     system: Annotated[str, typer.Option("--system", metavar="TEXT", help="System prompt.")] = "",
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token.")] = 0.7,
     top_k: Annotated[int, typer.Option(help="Keep the K likeliest tokens; 0 sets no limit.")] = 0,

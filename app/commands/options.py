@@ -33,3 +33,15 @@ NumericsOption = Annotated[
         "--numerics", help="exact: replies repeat bit for bit; fast: quicker prompts; auto: exact if cheap."
     ),
 ]
+JsonSchemaOption = Annotated[
+    str | None, typer.Option("--json-schema", metavar="JSON|@FILE", help="A JSON Schema for the reply.")
+]
+RegexOption = Annotated[
+    str | None, typer.Option("--regex", metavar="RE|@FILE", help="What the whole reply matches.")
+]
+LarkOption = Annotated[
+    str | None, typer.Option("--lark", metavar="GRAMMAR|@FILE", help="A Lark grammar for the reply.")
+]
+ChoiceOption = Annotated[
+    list[str] | None, typer.Option("--choice", metavar="TEXT", help="A permitted reply; repeat.")
+]

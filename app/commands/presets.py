@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.commands.options import ChoiceOption, JsonSchemaOption, LarkOption, RegexOption
 from app.commands.texts import read_text, text_of, text_or_file
 from app.paths import PathError
 from app.shapes import (
@@ -83,18 +84,10 @@ def add(
             help="A Pydantic model, dataclass or TypedDict; also file.py:Class. This runs the module.",
         ),
     ] = None,
-    json_schema: Annotated[
-        str | None, typer.Option("--json-schema", metavar="JSON|@FILE", help="A JSON Schema for the reply.")
-    ] = None,
-    regex: Annotated[
-        str | None, typer.Option("--regex", metavar="RE|@FILE", help="What the whole reply matches.")
-    ] = None,
-    lark: Annotated[
-        str | None, typer.Option("--lark", metavar="GRAMMAR|@FILE", help="A Lark grammar for the reply.")
-    ] = None,
-    choice: Annotated[
-        list[str] | None, typer.Option("--choice", metavar="TEXT", help="A permitted reply; repeat.")
-    ] = None,
+    json_schema: JsonSchemaOption = None,
+    regex: RegexOption = None,
+    lark: LarkOption = None,
+    choice: ChoiceOption = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="One line for lists.")] = None,
     description: Annotated[
         str | None, typer.Option("--description", metavar="TEXT", help="What the shape is for.")

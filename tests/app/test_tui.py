@@ -326,6 +326,8 @@ async def test_a_reply_of_another_chat_is_named_where_it_is_spoken_of(open_app):
         await sees(pilot, "(Escape stops)  in “first question”")
         await write(pilot, "second")
         await sees(pilot, "A reply is being written in the chat “first question”. Escape stops it.")
+        await pilot.press("escape")
+        assert "Escape stops it." not in screen(pilot)
 
 
 async def test_a_chat_that_was_never_sent_is_listed_by_its_draft(open_app):

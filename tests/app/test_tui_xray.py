@@ -46,6 +46,22 @@ async def open_xray(pilot) -> TokenLane:
     return lane
 
 
+async def test_enter_opens_the_alternatives_as_soon_as_they_are_computed(open_app):
+    turn = [{"say": '"yes', "origin": "forced"}, {"say": "yes!"}, {"end": "stop"}]
+    async with open_app({"turns": [turn], "inspect": [INSPECTED]}, size=(130, 40)) as pilot:
+        await loaded(pilot)
+        await write(pilot, "one")
+        await answered(pilot, 2)
+        lane = await open_xray(pilot)
+        await pilot.press("enter")
+        await sees(pilot, "Enter begins anew from a token.")
+        assert pilot.app.focused is pilot.app.screen.query_one(".alternatives")
+        await pilot.press("escape")
+        assert pilot.app.focused is lane
+        await pilot.pause(0.3)  # what is drawn again later does not open them again
+        assert pilot.app.focused is lane
+
+
 async def test_a_free_choice_is_inspected_and_the_reply_is_written_anew_from_an_alternative(
     open_app, tmp_path
 ):

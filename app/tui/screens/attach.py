@@ -116,11 +116,7 @@ class PathDialog(ModalScreen[bool]):
 
     def action_move(self, step: int) -> None:
         """Move in the list while the field keeps the focus."""
-        options = self.query_one(OptionList)
-        if step < 0:
-            options.action_cursor_up()
-        else:
-            options.action_cursor_down()
+        self.query_one(PlainList).move(step)
 
     def action_cancel(self) -> None:
         """Do nothing."""

@@ -235,7 +235,7 @@ class ChatScreen(Screen[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing to stop, go back to the composer."""
         if self._session.stop():
-            self._drawing.status()
+            self.say("")  # such as that a reply is being written
             self.set_timer(SLOW_STOP_S + 0.1, self._drawing.status)  # clocks differ a little
         else:
             self._columns.fold()

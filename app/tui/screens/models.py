@@ -151,11 +151,7 @@ class ModelsScreen(ModalScreen[ModelChoice | None]):
 
     def action_move(self, step: int) -> None:
         """Move in the list while the filter keeps the focus."""
-        options = self.query_one(PlainList)
-        if step < 0:
-            options.action_cursor_up()
-        else:
-            options.action_cursor_down()
+        self.query_one(PlainList).move(step)
 
     def action_cancel(self) -> None:
         """Return nothing."""

@@ -102,11 +102,7 @@ class SearchScreen(ModalScreen[Hit | None]):
 
     def action_move(self, step: int) -> None:
         """Move in the list while the field keeps the focus."""
-        options = self.query_one(OptionList)
-        if step < 0:
-            options.action_cursor_up()
-        else:
-            options.action_cursor_down()
+        self.query_one(PlainList).move(step)
 
     def action_page(self, step: int) -> None:
         """Move in the list by a page."""

@@ -109,11 +109,7 @@ class ShapePicker(ModalScreen[Picked | Library | None]):
 
     def action_move(self, step: int) -> None:
         """Move in the list while the filter keeps the focus."""
-        options = self.query_one(OptionList)
-        if step < 0:
-            options.action_cursor_up()
-        else:
-            options.action_cursor_down()
+        self.query_one(PlainList).move(step)
 
     def action_page(self, step: int) -> None:
         """Scroll the look at the highlighted shape."""

@@ -79,6 +79,7 @@ class XrayScreen(Screen[Fork | None]):
         self._seen: object = None
         self._settling: Timer | None = None
         self._refused = ""
+        self._opening: Place | None = None  # where Enter asked for alternatives that are not there yet
 
     def compose(self) -> ComposeResult:
         """The lane, what is known of the token under the cursor, and the alternatives to it."""
@@ -141,6 +142,10 @@ class XrayScreen(Screen[Fork | None]):
         self.query_one(".detail", Line).put(self._detail(token, answer))
         self.query_one(".caption", Line).put(TABLE_HEAD if isinstance(answer, Inspected) else "")
         self._list(token, answer)
+        if place == self._opening and isinstance(answer, Inspected):
+            self.action_alternatives()
+        elif place != self._session.inspections.waiting:
+            self._opening = None
 
     def _detail(self, token: Token | None, answer: Inspected | str | None) -> Content:
         if token is None:
@@ -243,11 +248,13 @@ class XrayScreen(Screen[Fork | None]):
     # --- alternatives
 
     def action_alternatives(self) -> None:
-        """Go to the alternatives, or ask for them."""
+        """Go to the alternatives; where they are not known, as soon as they are."""
         if isinstance(self._session.inspections.answer(self._place), Inspected):
+            self._opening = None
             self.query_one(".alternatives").focus()
             self.query_one(".caption", Line).put(f"Enter begins anew from a token.\n{TABLE_HEAD}")
         else:
+            self._opening = self._place
             self.action_ask()
 
     @on(OptionList.OptionSelected)

@@ -44,13 +44,6 @@ class CommandList(PlainList):
             return None
         return f"/{chosen.name}{' ' if chosen.argument else ''}"
 
-    def move(self, step: int) -> None:
-        """Highlight the next command (1) or the one before (-1)."""
-        if step < 0:
-            self.action_cursor_up()
-        else:
-            self.action_cursor_down()
-
 
 def _row(command: SlashCommand) -> Content:
     return Content.assemble((command.usage, "bold"), (f"  {command.tooltip}", "dim"))

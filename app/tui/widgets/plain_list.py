@@ -12,6 +12,13 @@ class PlainList(OptionList):
     def __init__(self, **options: str) -> None:
         super().__init__(markup=False, compact=True, **options)
 
+    def move(self, step: int) -> None:
+        """Go to the entry below (1) or above (-1), for a field that keeps the focus meanwhile."""
+        if step < 0:
+            self.action_cursor_up()
+        else:
+            self.action_cursor_down()
+
     def action_cursor_up(self) -> None:
         """Go up, unless this is the first entry."""
         if self.highlighted != 0:
