@@ -14,22 +14,6 @@ EDITING = [
     *("enter", "escape", "tab", "shift+tab", "up", "down", "left", "right", "space", "backspace", "delete"),
     *("pageup", "pagedown", "home", "end"),
 ]
-    "enter",
-    "escape",
-    "tab",
-    "shift+tab",
-    "up",
-    "down",
-    "left",
-    "right",
-    "pageup",
-    "pagedown",
-    "home",
-    "end",
-    "space",
-    "backspace",
-    "delete",
-]
 MODIFIED = [
     *(f"ctrl+{key}" for key in "abcdefgjklnoprstuvwxyz"),  # all but Ctrl+Q, which quits
     *("ctrl+up", "ctrl+home", "ctrl+end", "ctrl+left", "shift+up", "shift+down", "shift+f2"),
