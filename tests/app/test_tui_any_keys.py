@@ -15,7 +15,9 @@ EDITING = [
     *("pageup", "pagedown", "home", "end"),
 ]
 MODIFIED = [
-    *(f"ctrl+{key}" for key in "abcdefgjklnoprstuvwxyz"),  # all but Ctrl+Q, which quits
+    *(
+        f"ctrl+{key}" for key in "abcdefgjklnoprstuvwxyz"
+    ),  # not Q, which quits, nor what terminals send as other keys
     *("ctrl+up", "ctrl+home", "ctrl+end", "ctrl+left", "shift+up", "shift+down", "shift+f2"),
     *("alt+enter", "alt+backspace"),
 ]
