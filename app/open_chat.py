@@ -40,6 +40,10 @@ class OpenChat:
     @property
     def growing(self) -> int | None:
         """The reply that is being written in the open chat."""
+        return self.growing_in(self.chat.id)
+
+    def growing_in(self, chat_id: int) -> int | None:
+        """Return the reply that is being written in a chat."""
         return None
 
     # --- chats
@@ -74,12 +78,14 @@ class OpenChat:
         self._read_path()
 
     def open_at(self, chat_id: int, message_id: int) -> None:
-        """Open a chat with the path that leads through a message. Raises `RefusedError` while that path grows."""
-        self.open(chat_id)
-        if all(message.id != message_id for message in self.path):
-            self._need_rest()
+        """Open a chat with the path that leads through a message.
+
+        Raises `RefusedError` while another path of the chat grows, with nothing opened.
+        """
+        if all(message.id != message_id for message in self.store.path(chat_id)):
+            self._need_rest(chat_id)
             self.store.set_leaf(chat_id, self.store.tip(message_id))
-            self._read_all()
+        self.open(chat_id)
 
     def new_chat(self) -> None:
         """Open an empty chat, an unused one if there is any."""
@@ -89,10 +95,13 @@ class OpenChat:
         if self.chat.system != self.system:  # an unused one from before the default was changed
             self.set_system(self.system)
 
-    def set_draft(self, text: str) -> None:
-        """Keep unsent text with the open chat."""
+    def set_draft(self, text: str, chat_id: int | None = None) -> None:
+        """Keep unsent text with a chat, by default the open one."""
         text = well_formed(text)
-        if text != self.chat.draft:
+        if chat_id is not None and chat_id != self.chat.id:
+            self.store.set_draft(chat_id, text)
+            self.listing += 1
+        elif text != self.chat.draft:
             self.store.set_draft(self.chat.id, text)
             self._read_chat()
 
@@ -151,6 +160,8 @@ class OpenChat:
         """Show the path through the next (1) or the one before (-1) of a message's siblings; False at an end."""
         self._need_rest()
         siblings = [message.id for message in self.store.siblings(message_id)]
+        if message_id not in siblings:
+            raise RefusedError("This message is in the trash.")
         place = siblings.index(message_id) + step
         if not 0 <= place < len(siblings):
             return False
@@ -173,8 +184,8 @@ class OpenChat:
 
     def restore(self, message_id: int) -> None:
         """Take a message out of the trash with what went with it, and open its chat there."""
-        self._need_rest()
         message = self.store.message(message_id)
+        self._need_rest(message.chat_id)
         self.store.restore_message(message.id)
         self.chat = self.store.chat(message.chat_id)
         self._read_all()
@@ -227,8 +238,8 @@ class OpenChat:
         self.store.set_settings(self.chat.id, settings)
         self._read_chat()
 
-    def _need_rest(self) -> None:
-        if self.growing is not None:
+    def _need_rest(self, chat_id: int | None = None) -> None:
+        if self.growing_in(self.chat.id if chat_id is None else chat_id) is not None:
             raise RefusedError("A reply is being written. Escape stops it.")
 
     def _read_chat(self) -> None:

@@ -69,10 +69,9 @@ class Session(OpenChat):
         """The reply being written, if it belongs to the open chat."""
         return self.live if self.busy and self.live is not None and self.live.chat == self.chat.id else None
 
-    @property
-    def growing(self) -> int | None:
-        """The reply that is being written in the open chat."""
-        return live.reply if (live := self.live_here) is not None else None
+    def growing_in(self, chat_id: int) -> int | None:
+        """Return the reply that is being written in a chat."""
+        return self.live.reply if self.busy and self.live is not None and self.live.chat == chat_id else None
 
     @property
     def elsewhere(self) -> str:

@@ -116,12 +116,12 @@ class Writing:
                 options=wish.settings.options(),
                 continued_from=wish.continued_from,
             )
+            earlier = self._earlier(wish.shape, wish.settings)
         self._turn += 1
         self.live = LiveReply(
             turn=self._turn, chat=chat.id, reply=reply, shape=wish.shape, vocab_size=model.vocab_size
         )
         self._saved_at = self._clock()
-        earlier = self._earlier(wish.shape, wish.settings)
         self._engine.send(command(self._turn, prompt(chat, path), wish, earlier))
         return self.live
 

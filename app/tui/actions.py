@@ -43,12 +43,17 @@ class MessageActions:
         """Look at the reply being written in the open chat, else at its last one, token by token."""
         live = self._session.live_here
         replies = [message for message in self._session.path if message.reply is not None]
-        if live is not None:
-            await self.do("xray", self._session.store.message(live.reply))
-        elif replies:
-            await self.do("xray", replies[-1])
-        else:
+        try:
+            latest = (
+                self._session.store.message(live.reply) if live is not None else next(reversed(replies), None)
+            )
+        except StoreError as error:
+            self._say(str(error))
+            return
+        if latest is None:
             self._say("There is no reply in this chat yet.")
+        else:
+            await self.do("xray", latest)
 
     def applies(self, what: str, message: StoredMessage | None) -> bool:
         """Tell whether a wish makes sense for a message, for the palette and the footer."""
@@ -75,17 +80,22 @@ class MessageActions:
         if message.reply is not None:
             raise RefusedError("Only your own messages can be edited; R asks for another reply.")
 
-        text = self._left.pop(message.id, message.content)
+        text = self._left.get(message.id, message.content)
         dialog = TextDialog(
             "Edit and send again", text, take="sends it", note="The old message stays beside it."
         )
 
         def send(text: str | None) -> None:
-            if text is not None:
-                self._try(lambda: self._session.edit(message.id, text))
-            elif dialog.left:
-                self._left[message.id] = dialog.left
-                self._say("Nothing was sent; what you typed is there again when you edit this message.")
+            fault = (
+                "Nothing was sent."
+                if text is None
+                else self._fault(lambda: self._session.edit(message.id, text))
+            )
+            if not fault:
+                self._left.pop(message.id, None)
+            elif left := dialog.left if text is None else text:
+                self._left[message.id] = left
+                self._say(f"{fault} What you typed is there again when you edit this message.")
 
         self._app.push_screen(dialog, send)
 
@@ -154,13 +164,22 @@ class MessageActions:
         await self._put(code, "The code")
 
     async def _put(self, text: str, what: str) -> None:
-        self._say(f"{what} {await copy(self._app, text)}.")
+        try:
+            self._say(f"{what} {await copy(self._app, text)}.")
+        except OSError as error:
+            self._say(f"{what} could not be copied: {error}")
 
     def _try(self, act: Callable[[], object]) -> None:
+        if fault := self._fault(act):
+            self._say(fault)
+
+    def _fault(self, act: Callable[[], object]) -> str:
+        """Do something; return why it was refused, or nothing."""
         try:
             act()
         except (RefusedError, StoreError) as error:
-            self._say(str(error))
+            return str(error)
+        return ""
 
 
 def _reply(message: StoredMessage) -> StoredMessage:

@@ -29,6 +29,7 @@ from app.tui.collector import spare_old, spare_what_is_there
 from app.tui.key_order import KeyOrder
 from app.tui.preferences import Preferences
 from app.tui.screens.chat import ChatScreen
+from app.tui.screens.closing import OwnScreen
 from app.tui.screens.help import HelpScreen, screen_help
 from app.tui.screens.keys import KeyCatcher
 from app.tui.terminal_input import install
@@ -98,6 +99,7 @@ class StampoApp(App[None]):
         )
         self.preferences = Preferences(self, self.session, settings, say=self._say)
         self._trouble = trouble
+        self._named: list[str] = []  # what the person knows would be lost
         self._key_order = KeyOrder(self, super().on_event)
 
     async def on_event(self, event: events.Event) -> None:
@@ -123,11 +125,18 @@ class StampoApp(App[None]):
         Thread(target=_prepare, name="warm-up", daemon=True).start()
 
     async def action_quit(self) -> None:
-        """Keep unsent text and leave."""
-        for screen in self.screen_stack:
-            if isinstance(screen, ChatScreen):
-                screen.keep_draft()
-        self.exit()
+        """Keep unsent text and leave; what cannot be kept is named before."""
+        screens = [screen for screen in self.screen_stack if isinstance(screen, OwnScreen)]
+        lost = [what for screen in screens for what in screen.keep_all()]
+        if lost == self._named:
+            self.exit()
+        else:
+            self._named = lost
+            self.notify(
+                f"Not saved: {', '.join(lost)}. Ctrl+Q again quits all the same.",
+                severity="warning",
+                markup=False,
+            )
 
     def action_help(self) -> None:
         """List the keys of the screen in front."""

@@ -18,10 +18,11 @@ from app.tui.screens.trash import TrashScreen
 
 
 class ChatDesk:
-    """`say` shows a sentence, `reveal` goes to a chat, and there to a message, `opened` hears of another open chat.
+    """`say` shows a sentence, `reveal` goes to a chat, and there to a message, `opened` hears of another open chat that
+    the person goes on with.
 
-    `replaced` hears of another open chat that nobody asked for; whoever put the old one into the trash stays in the
-    list, where the key is that takes it out again. `import_bytes` is the length of the longest file to import.
+    Whoever put the open chat into the trash stays in the list, where the key is that takes it out again.
+    `import_bytes` is the length of the longest file to import.
     """
 
     def __init__(
@@ -32,7 +33,6 @@ class ChatDesk:
         say: Callable[[str], None],
         reveal: Callable[[int, int | None], None],
         opened: Callable[[], None],
-        replaced: Callable[[], None],
         import_bytes: Callable[[], int],
     ) -> None:
         self.keeping = Keeping(session)
@@ -41,7 +41,6 @@ class ChatDesk:
         self._say = say
         self._reveal = reveal
         self._opened = opened
-        self._replaced = replaced
         self._import_bytes = import_bytes
 
     def do(self, what: str, chat: int) -> None:
@@ -51,17 +50,18 @@ class ChatDesk:
         elif what == "undo":
             self._try(self._session.undo, "Taken out of the trash.")
         elif what == "trash":
-            before = self._session.chat.id
             self._try(
                 lambda: self.keeping.trash(chat), "Put into the trash; U takes it out again, /trash shows it."
             )
-            if self._session.chat.id != before:
-                self._replaced()
         elif what == "export":
             self.export(lambda: self.keeping.export(chat_id=chat))
-        elif what == "pin" and self._try(lambda: self.keeping.pin(chat)):
-            pinned = self._session.store.chat(chat).pinned
-            self._say("Pinned: it stays at the top." if pinned else "No longer pinned.")
+        elif what == "pin":
+            self._try(lambda: self._pin(chat))
+
+    def _pin(self, chat: int) -> None:
+        self.keeping.pin(chat)
+        pinned = self._session.store.chat(chat).pinned
+        self._say("Pinned: it stays at the top." if pinned else "No longer pinned.")
 
     def rename(self, chat: int) -> None:
         """Ask for another title."""

@@ -20,6 +20,7 @@ from app.tui.collector import spare_old
 from app.tui.sending import Sending
 from app.tui.widgets.chat_list import ChatList
 from app.tui.widgets.composer import Composer
+from app.tui.widgets.find_bar import FindBar
 from app.tui.widgets.line import Line
 from app.tui.widgets.live_panel import LivePanel
 from app.tui.widgets.shape_bar import ShapeBar
@@ -69,7 +70,7 @@ class Drawing:
         session, at_once = self._session, self._at_once()
         if self._text_due(at_once):
             self._chat, self._text_seen, self._text_at = session.chat, session.revision, self._clock()
-            self._sending.take_returned()
+            self._sending.follow()
             await self.transcript()
         if self._figures_due(at_once):
             self._figures_seen, self._figures_at = self._text_seen, self._clock()
@@ -85,6 +86,8 @@ class Drawing:
         session, transcript = self._session, self._screen.query_one(Transcript)
         key = (session.chat.id, session.chat.system)
         if key != self._shown:
+            if self._shown is not None and key[0] != self._shown[0]:
+                self._screen.query_one(FindBar).display = False  # it was opened over the other chat
             self._shown = key
             await transcript.show(session.path, session.chat.system)
         else:

@@ -63,7 +63,10 @@ class Preferences:
         for screen in self._app.screen_stack:
             for field in (*screen.query(PlainArea), *screen.query(PlainInput)):
                 field.hold_still(False)
-        self._session.set_defaults(self.settings.reply, self.settings.system)
+        try:
+            self._session.set_defaults(self.settings.reply, self.settings.system)
+        except StoreError as error:
+            told.append(str(error))
         allow_effort(self.settings.limits.shape_effort)
         if self.settings.keys or self.keys:
             self.keys, faults = usable(actions(), self.settings.keys)

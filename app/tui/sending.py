@@ -1,7 +1,8 @@
 """From what was typed to what goes out: commands, messages with attachments, and what to do when they do not fit.
 
-Knows the session, the composer and the widgets beside it, and the screens it opens. Invariant: a text that was not sent
-and a command that was not carried out are back in the field.
+Knows the session, the composer and the widgets beside it, and the screens it opens. Invariants: a text that was not
+sent and a command that was not carried out are back in the field; a text in the field belongs to the chat it was
+written in, whatever opens another one.
 """
 
 from collections.abc import Callable, Coroutine, Sequence
@@ -45,6 +46,7 @@ class Sending:
         self._commands = commands
         self._outgoing = Outgoing(session, self.show_attachments)
         self._checking = False
+        self._chat = session.chat.id  # whose text is in the field
         self._shorter: set[int] = set()  # chats in which a shorter reply is what the person wants
 
     # --- sending
@@ -55,11 +57,20 @@ class Sending:
             await self._run(text)
         elif self._checking:
             self._say("The tokens of your message are being counted.")
-        elif self._outgoing.may_not_fit(message(text)):
-            self._checking = True
-            self._work(self._check(text))
+        elif self._may_not_fit(text):
+            self._begin_check(text)
         else:
             self._send(text)
+
+    def _may_not_fit(self, text: str) -> bool:
+        try:
+            return self._outgoing.may_not_fit(message(text))
+        except StoreError:
+            return False  # sending says what is wrong
+
+    def _begin_check(self, text: str) -> None:
+        self._checking = True
+        self._work(self._check(text))
 
     async def _run(self, text: str) -> None:
         chat = self._session.chat.id
@@ -76,6 +87,9 @@ class Sending:
         chat = self._session.chat.id
         try:
             fit = await self._outgoing.options(message(text))
+        except StoreError as error:
+            self._say(str(error))
+            return
         finally:
             self._checking = False
         if self._session.chat.id != chat or not self._screen.is_running:
@@ -84,14 +98,16 @@ class Sending:
             self._send(text)
         elif fit.room and chat in self._shorter:
             self._send_shorter(text, fit.room)
+        elif self._app.screen is not self._screen:  # keys are meant for what is in front
+            self._say("The message does not fit into the context; send it again to see what helps.")
         else:
             self._app.push_screen(ContextFull(fit), lambda choice: self._take(choice, text, fit))
 
     def _take(self, choice: Choice | None, text: str, fit: Fit) -> None:
         match choice:
             case DropOldest():
-                self._try(lambda: self._session.leave_out(self._outgoing.dropped(choice.messages)))
-                self._work(self._check(text))  # it was reckoned message by message: count what is left
+                if self._try(lambda: self._session.leave_out(self._outgoing.dropped(choice.messages))):
+                    self._begin_check(text)  # it was reckoned message by message: count what is left
             case ShorterReply():
                 self._shorter.add(self._session.chat.id)
                 self._send_shorter(text, choice.tokens)
@@ -120,17 +136,28 @@ class Sending:
 
     def fill(self) -> None:
         """Show what the open chat has unsent."""
+        self._session.take_returned()  # the draft holds it
+        self._chat = self._session.chat.id
         self._composer.fill(self._session.chat.draft)
+        self._composer.suggest("")
         self.show_attachments()
 
-    def keep_draft(self) -> None:
-        """Write unsent text to the store now."""
-        self.take_returned()
-        self._try(lambda: self._session.set_draft(self._composer.unsent))
+    def keep_draft(self) -> bool:
+        """Write unsent text to the store now, to the chat it was written in; False if that cannot be done."""
+        self._take_returned()
+        unsent = self._composer.unsent
+        return self._try(lambda: self._session.set_draft(unsent, self._chat)) or not unsent
 
-    def take_returned(self) -> None:
+    def follow(self) -> None:
+        """Show what belongs into the field: of the chat that is open now, or a message that was refused."""
+        if self._session.chat.id == self._chat:
+            self._take_returned()
+        elif self.keep_draft():
+            self.fill()
+
+    def _take_returned(self) -> None:
         """Put a message that was refused back into the field, in front of what was typed since."""
-        if returned := self._session.take_returned():
+        if self._session.chat.id == self._chat and (returned := self._session.take_returned()):
             self._composer.fill("\n\n".join(filter(None, (returned, self._composer.unsent))))
             self.show_attachments()
 
@@ -166,9 +193,12 @@ class Sending:
                 "nothing was taken."
             )
             return
-        number = 1 + sum(attachment.name.startswith("paste ") for attachment in self._outgoing.attachments)
-        if self._try(lambda: self._attach(f"paste {number}", text.replace("\r\n", "\n").replace("\r", "\n"))):
+        if self._try(lambda: self._attach_paste(text.replace("\r\n", "\n").replace("\r", "\n"))):
             self._say("The paste is long, so it is attached to the message and not in the field.")
+
+    def _attach_paste(self, text: str) -> None:
+        number = 1 + sum(attachment.name.startswith("paste ") for attachment in self._outgoing.attachments)
+        self._attach(f"paste {number}", text)
 
     def remove(self, attachment: Attachment) -> None:
         """Do not send an attachment along."""

@@ -14,6 +14,7 @@ from textual.app import App
 from app.session import RefusedError, Session
 from app.shapes import SavedShape
 from app.store.values import StoreError
+from app.terminal import one_line
 from app.tui.screens.shape_picker import Library, Picked, ShapePicker
 from grammars.spec import Guards, Whitespace
 
@@ -43,6 +44,11 @@ class Shelf:
         self._reveal = reveal
         self._drafts: dict[str, Unsaved] = {}
         self._typed: dict[str, str] = {}
+
+    @property
+    def unsaved(self) -> list[str]:
+        """The shapes that were changed and not saved, in words."""
+        return [f"changes of the shape {one_line(name)}" if name else "a new shape" for name in self._drafts]
 
     def pick(self) -> None:
         """Choose the shape of the next reply."""

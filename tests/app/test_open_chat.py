@@ -38,14 +38,57 @@ def test_siblings_are_walked_put_away_and_brought_back(store: Store) -> None:
 
 def test_nothing_of_a_path_changes_while_a_reply_grows_at_its_end(store: Store) -> None:
     class Growing(OpenChat):
-        growing = 3
+        reply = 0
+
+        def growing_in(self, chat_id: int) -> int | None:
+            return self.reply if chat_id == 1 else None
 
     chat = Growing(store)
     asked = store.add_user(chat.chat.id, None, "Is it?")
     reply = store.begin_reply(chat.chat.id, asked, shape=None, sampling=Sampling())
-    chat.growing = reply
+    chat.reply = reply
     chat.open(chat.chat.id)
     assert [message.id for message in chat.path] == [asked]
     for act in (chat.trash, chat.restore, chat.go_back_to, lambda message: chat.show_sibling(message, 1)):
         with pytest.raises(RefusedError, match="being written"):
             act(asked)
+
+
+def test_a_chat_whose_path_grows_is_not_opened_at_another_branch(store: Store) -> None:
+    class Growing(OpenChat):
+        def growing_in(self, chat_id: int) -> int | None:
+            return reply if chat_id == grows else None
+
+    grows = store.create_chat(title="Grows")
+    other = store.add_user(grows, None, "Other branch")
+    asked = store.add_user(grows, None, "Is it?")
+    reply = store.begin_reply(grows, asked, shape=None, sampling=Sampling())
+    chat = Growing(store)
+    chat.new_chat()
+    before = chat.chat.id
+    store.trash_message(other)
+    for act in (lambda: chat.open_at(grows, other), lambda: chat.restore(other)):
+        with pytest.raises(RefusedError, match="being written"):
+            act()
+        assert chat.chat.id == before
+    chat.open_at(grows, asked)
+    assert chat.chat.id == grows
+
+
+def test_a_message_that_went_into_the_trash_meanwhile_has_no_siblings(store: Store) -> None:
+    chat = OpenChat(store)
+    asked = store.add_user(chat.chat.id, None, "Is it?")
+    store.add_user(chat.chat.id, None, "Was it?")
+    store.trash_message(asked)
+    with pytest.raises(RefusedError, match="in the trash"):
+        chat.show_sibling(asked, 1)
+
+
+def test_a_draft_is_kept_with_the_chat_it_was_written_in(store: Store) -> None:
+    chat = OpenChat(store)
+    first = chat.chat.id
+    chat.set_draft("of the first")
+    chat.new_chat()
+    chat.set_draft("of the second")
+    chat.set_draft("of the first!", first)
+    assert (chat.chat.draft, store.chat(first).draft) == ("of the second", "of the first!")

@@ -81,7 +81,7 @@ async def test_a_cancelled_edit_is_there_again(open_app):
         await pilot.press("up", "e")
         await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
         await pilot.press("!", "escape")
-        await sees(pilot, "what you typed is there again")
+        await sees(pilot, "What you typed is there again")
         await pilot.press("e")
         await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
         assert pilot.app.screen.query_one(PlainArea).text == "one!"

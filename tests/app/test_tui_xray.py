@@ -55,9 +55,9 @@ async def test_enter_opens_the_alternatives_as_soon_as_they_are_computed(open_ap
         lane = await open_xray(pilot)
         await pilot.press("enter")
         await sees(pilot, "Enter begins anew from a token.")
-        assert pilot.app.focused is pilot.app.screen.query_one(".alternatives")
+        await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one(".alternatives"))
         await pilot.press("escape")
-        assert pilot.app.focused is lane
+        await until(pilot, lambda: pilot.app.focused is lane)
         await pilot.pause(0.3)  # what is drawn again later does not open them again
         assert pilot.app.focused is lane
 

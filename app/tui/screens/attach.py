@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -20,13 +19,14 @@ from app.session import RefusedError
 from app.store.values import StoreError
 from app.terminal import one_line
 from app.text_files import TextFileError, completions
+from app.tui.screens.closing import Dialog
 from app.tui.until_closed import until_closed
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 
 
-class PathDialog(ModalScreen[bool]):
+class PathDialog(Dialog[bool]):
     """Returns True when `attempt` has taken a path, False when nothing is to be done; a `path` that is given is tried
     at once.
     """
@@ -86,7 +86,8 @@ class PathDialog(ModalScreen[bool]):
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
-        self._go(self._listed[event.option_index])
+        if is_listed(event):
+            self._go(self._listed[event.option_index])
 
     def _begin(self, path: str) -> None:
         self.query_one(Line).put("Reading… Escape leaves it.")

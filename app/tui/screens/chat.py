@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import TextArea
 
@@ -22,6 +21,7 @@ from app.tui.chat_desk import ChatDesk
 from app.tui.drawing import Drawing
 from app.tui.keymap import remapped
 from app.tui.preferences import Preferences
+from app.tui.screens.closing import OwnScreen
 from app.tui.screens.help import chat_help
 from app.tui.screens.text_dialog import TextDialog
 from app.tui.sending import Sending
@@ -49,7 +49,7 @@ def _quiet(key: str, action: str, name: str, tooltip: str, *, priority: bool = F
     return Binding(key, action, tooltip, id=name, tooltip=tooltip, show=False, priority=priority)
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(OwnScreen[None]):
     """A chat and everything around it."""
 
     CSS_PATH = "chat.tcss"
@@ -123,7 +123,6 @@ class ChatScreen(Screen[None]):
             say=self.say,
             reveal=self.go_to,
             opened=self._opened,
-            replaced=self._show_unsent,
             import_bytes=lambda: preferences.settings.limits.import_mb * 2**20,
         )
         self._sending = Sending(
@@ -142,7 +141,7 @@ class ChatScreen(Screen[None]):
             sending=self._sending,
             shelf=self._shelf,
             say=self.say,
-            find=lambda text: self.query_one(FindBar).open(session.path, text),
+            find=self._find,
         )
 
     def compose(self) -> ComposeResult:
@@ -226,9 +225,13 @@ class ChatScreen(Screen[None]):
             self._draft_timer.stop()
         self._draft_timer = self.set_timer(DRAFT_S, self.keep_draft)
 
-    def keep_draft(self) -> None:
-        """Write unsent text to the store now."""
-        self._sending.keep_draft()
+    def keep_draft(self) -> bool:
+        """Write unsent text to the store now; False, and said, if that cannot be done."""
+        return self._sending.keep_draft()
+
+    def keep_all(self) -> list[str]:
+        """Keep unsent text; name what would be lost."""
+        return [*([] if self.keep_draft() else ["your unsent text"]), *self._shelf.unsaved]
 
     # --- actions
 
@@ -310,11 +313,16 @@ class ChatScreen(Screen[None]):
 
     def action_messages(self) -> None:
         """Go to the messages."""
+        self._columns.uncover()
         self.query_one(Transcript).focus()
 
     def action_find(self) -> None:
         """Find a text in the open chat."""
-        self.query_one(FindBar).open(self._session.path)
+        self._find("")
+
+    def _find(self, text: str) -> None:
+        self._columns.uncover()
+        self.query_one(FindBar).open(lambda: self._session.path, text)
 
     async def on_find_bar_found(self, message: FindBar.Found) -> None:
         """Show a message that was found."""
@@ -334,24 +342,23 @@ class ChatScreen(Screen[None]):
 
     def action_new_chat(self) -> None:
         """Open an empty chat."""
-        self.keep_draft()
-        if self._try(self._session.new_chat):
+        if self.keep_draft() and self._try(self._session.new_chat):
             self._opened()
 
     def on_chat_list_chosen(self, message: ChatList.Chosen) -> None:
         """Open the chat that was chosen."""
-        self.keep_draft()
-        if self._try(lambda: self._session.open(message.chat)):
+        if self.keep_draft() and self._try(lambda: self._session.open(message.chat)):
             self._opened()
 
     def on_chat_list_asked(self, message: ChatList.Asked) -> None:
         """Do something with a chat of the list."""
-        self.keep_draft()
-        self._desk.do(message.what, message.chat)
+        if self.keep_draft():
+            self._desk.do(message.what, message.chat)
 
     def go_to(self, chat: int, message: int | None) -> None:
         """Open a chat, at a message if one is given."""
-        self.keep_draft()
+        if not self.keep_draft():
+            return
         if message is None:
             if self._try(lambda: self._session.open(chat)):
                 self._opened()
@@ -366,13 +373,9 @@ class ChatScreen(Screen[None]):
         self.query_one(Transcript).focus()
 
     def _opened(self) -> None:
-        self._show_unsent()
+        self._sending.fill()
         self._columns.fold()
         self.query_one(Composer).focus()
-
-    def _show_unsent(self) -> None:
-        self._sending.fill()
-        self.query_one(Composer).suggest("")
 
     def action_toggle_chats(self) -> None:
         """Go to the list of chats, showing it first where need be; hide it when there already."""
@@ -390,6 +393,8 @@ class ChatScreen(Screen[None]):
             self._columns.hide_side("panel")
             self.query_one(Composer).focus()
         else:
+            if self.query_one(ChatList).has_focus and not self.has_class("-wide"):
+                self.query_one(Composer).focus()  # the list makes way
             self._columns.show_side("panel")
         self._drawing.forget()  # it was not drawn while it was hidden
 

@@ -9,17 +9,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.context_budget import Choice, DropOldest, LargerContext
 from app.outgoing import Fit
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.plain_list import PlainList
 from app.tui.words import tokens_words
 
 
-class ContextFull(ModalScreen[Choice | None]):
+class ContextFull(Dialog[Choice | None]):
     """Returns the choice, or None when nothing is to be sent."""
 
     CSS_PATH = "chats.tcss"

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Static, TextArea
 
@@ -17,6 +16,7 @@ from app.deep_thread import deeply
 from app.json_places import offset
 from app.shape_files import read_text
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
 from app.tui.widgets.line import Line
@@ -27,7 +27,7 @@ from grammars.spec import GrammarSpec, ShapeError
 CHECK_S = 0.3
 
 
-class DocumentCheck(ModalScreen[None]):
+class DocumentCheck(Dialog[None]):
     """Says of a document whether it fits a shape."""
 
     CSS_PATH = "shapes.tcss"

@@ -8,10 +8,11 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widgets import Static
 
 from app.tui.keymap import Keys, part_words, remapped
+from app.tui.screens.closing import Dialog
 from app.tui.slash import COMMANDS
 from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.chat_list import ChatList
@@ -44,7 +45,7 @@ _PARTS = (
 )
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Shows keys and commands, a heading and a table a part; any of Escape, Enter and F1 closes it."""
 
     CSS_PATH = "dialog.tcss"

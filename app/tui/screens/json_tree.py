@@ -7,18 +7,18 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static, Tree
 from textual.widgets.tree import TreeNode
 
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from grammars.schema import step
 
 CHILDREN = 500
 """How many members or elements of one value are listed; the rest is counted."""
 
 
-class JsonTree(ModalScreen[None]):
+class JsonTree(Dialog[None]):
     """Shows a value; the path of the member under the cursor stands below. Children are made when a node opens."""
 
     CSS_PATH = "dialog.tcss"

@@ -12,12 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.terminal import one_line
 from app.tui.keymap import Action, clashes, in_force
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_list import PlainList
 from app.tui.words import key_words
@@ -25,7 +25,7 @@ from app.tui.words import key_words
 Keys = dict[str, tuple[str, ...]]
 
 
-class KeyCatcher(ModalScreen[str | None]):
+class KeyCatcher(Dialog[str | None]):
     """Returns the next key that is pressed; None for Escape."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialog.tcss", "preferences.tcss"]
@@ -46,7 +46,7 @@ class KeyCatcher(ModalScreen[str | None]):
         self.dismiss(None if event.key == "escape" else event.key)
 
 
-class KeysScreen(ModalScreen[Keys | None]):
+class KeysScreen(Dialog[Keys | None]):
     """Returns the keys of every action that has others than it came with, or None when nothing is to change."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialog.tcss", "preferences.tcss"]
@@ -63,6 +63,7 @@ class KeysScreen(ModalScreen[Keys | None]):
         super().__init__()
         self._actions = actions
         self._keys: Keys = {name: tuple(given) for name, given in keys.items()}
+        self._begun = dict(self._keys)
         self._rows: list[Action | None] = []
 
     def compose(self) -> ComposeResult:
@@ -88,6 +89,10 @@ class KeysScreen(ModalScreen[Keys | None]):
             self._rows.append(action)
         self._draw(1)
         self.query_one(PlainList).focus()
+
+    def keep_all(self) -> list[str]:
+        """Name what was changed."""
+        return [] if self._keys == self._begun else ["the changed keys"]
 
     @on(OptionList.OptionHighlighted)
     def _explain(self, event: OptionList.OptionHighlighted) -> None:

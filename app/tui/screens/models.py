@@ -17,13 +17,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.models import ModelFile
 from app.terminal import one_line
 from app.text_files import TextFileError, named_path
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
 from app.tui.widgets.plain_list import PlainList
@@ -39,7 +39,7 @@ class ModelChoice:
     remember: bool
 
 
-class ModelsScreen(ModalScreen[ModelChoice | None]):
+class ModelsScreen(Dialog[ModelChoice | None]):
     """Returns the choice, or None when nothing is to change. `survey` is called in a thread."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialog.tcss", "preferences.tcss"]
@@ -177,11 +177,10 @@ class ModelsScreen(ModalScreen[ModelChoice | None]):
         if typed.lower().endswith(".gguf") and ("/" in typed or not self._listed):
             try:
                 path = named_path(typed).absolute()
-            except TextFileError as error:
+                if not path.is_file():
+                    raise TextFileError(f"There is no file {path}.")
+            except (TextFileError, OSError) as error:
                 self.query_one(".problem", Line).put(one_line(str(error)))
-                return None
-            if not path.is_file():
-                self.query_one(".problem", Line).put(f"There is no file {one_line(str(path))}.")
                 return None
             return str(path)
         return str(self._highlighted.path) if self._highlighted is not None else None

@@ -12,7 +12,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input
 
@@ -21,6 +20,7 @@ from app.results import OWN, Format, Row, Table, exported, filtered, ordered, ta
 from app.store.store import Store
 from app.store.values import StoreError
 from app.terminal import one_line
+from app.tui.screens.closing import OwnScreen
 from app.tui.until_closed import until_closed
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
@@ -43,7 +43,7 @@ class Reveal:
     message: int
 
 
-class ResultsScreen(Screen[Reveal | None]):
+class ResultsScreen(OwnScreen[Reveal | None]):
     """Returns the reply to go to, or None."""
 
     CSS_PATH = "shapes.tcss"
@@ -125,6 +125,8 @@ class ResultsScreen(Screen[Reveal | None]):
 
     @on(Input.Submitted)
     def _to_table(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
         self._show()
         self.query_one(RecordTable).focus()
 
@@ -175,8 +177,9 @@ class ResultsScreen(Screen[Reveal | None]):
 
     def on_record_table_opened(self, message: RecordTable.Opened) -> None:
         """Go to the reply in its chat."""
-        row = self._rows[message.row]
-        self.dismiss(Reveal(chat=row.chat, message=row.message))
+        if message.row < len(self._rows):  # the filter may have come in between
+            row = self._rows[message.row]
+            self.dismiss(Reveal(chat=row.chat, message=row.message))
 
     def action_filter(self) -> None:
         """Go to the filter."""

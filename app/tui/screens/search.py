@@ -12,16 +12,16 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.store.values import Hit, StoreError
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 from app.tui.words import when
 
 PAUSE_S = 0.15
@@ -29,7 +29,7 @@ PAUSE_S = 0.15
 MOST_HITS = 100
 
 
-class SearchScreen(ModalScreen[Hit | None]):
+class SearchScreen(Dialog[Hit | None]):
     """Returns the place to open, or None."""
 
     CSS_PATH = "chats.tcss"
@@ -98,7 +98,8 @@ class SearchScreen(ModalScreen[Hit | None]):
 
     @on(OptionList.OptionSelected)
     def _take_clicked(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._hits[event.option_index])
+        if is_listed(event):
+            self.dismiss(self._hits[event.option_index])
 
     def action_move(self, step: int) -> None:
         """Move in the list while the field keeps the focus."""

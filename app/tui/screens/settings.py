@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -22,6 +21,7 @@ from app.setting_words import WORDS
 from app.settings import NAMES, Settings, overlaid
 from app.settings_file import check_value
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.screens.text_dialog import TextDialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
@@ -53,7 +53,7 @@ class Changes:
     everywhere: dict[tuple[str, str], Any] = field(default_factory=dict)
 
 
-class SettingsScreen(ModalScreen[Changes | None]):
+class SettingsScreen(Dialog[Changes | None]):
     """Returns what was changed, or None when nothing is to change. `own` is what the chat wants otherwise."""
 
     CSS_PATH: ClassVar[list[str]] = ["dialog.tcss", "preferences.tcss"]
@@ -105,6 +105,10 @@ class SettingsScreen(ModalScreen[Changes | None]):
         self._draw(1)
         self.query_one(PlainList).focus()
 
+    def keep_all(self) -> list[str]:
+        """Name what was changed."""
+        return ["the changed settings"] if self._chat or self._everywhere else []
+
     @on(OptionList.OptionHighlighted)
     def _explain(self, event: OptionList.OptionHighlighted) -> None:
         row = self._rows[event.option_index]
@@ -116,7 +120,7 @@ class SettingsScreen(ModalScreen[Changes | None]):
     @on(OptionList.OptionSelected)
     def _change(self, event: OptionList.OptionSelected) -> None:
         row = self._rows[event.option_index]
-        if row is None:
+        if row is None or not self._field_taken():
             return
         value = self._value(row)
         values: tuple[Any, ...] = self._choices.get(row, ())
@@ -184,12 +188,15 @@ class SettingsScreen(ModalScreen[Changes | None]):
 
     def action_save(self) -> None:
         """Return what was changed."""
+        if self._field_taken():
+            self.dismiss(Changes(chat=self._chat, everywhere=self._everywhere))
+
+    def _field_taken(self) -> bool:
+        """Take what stands in an open field; False, and said, if it cannot be a value."""
         if self._editing is not None:
             field = self.query_one(PlainInput)
             self._take_typed(Input.Submitted(field, field.value))
-            if self._editing is not None:
-                return
-        self.dismiss(Changes(chat=self._chat, everywhere=self._everywhere))
+        return self._editing is None
 
     def action_cancel(self) -> None:
         """Leave the field, or return nothing."""

@@ -14,12 +14,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.paths import PathError
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
 from app.tui.widgets.plain_list import PlainList
@@ -40,7 +40,7 @@ _GUARD_WORDS = {
 }
 
 
-class NameDialog(ModalScreen[str | None]):
+class NameDialog(Dialog[str | None]):
     """Asks for a name and tries to do something with it; what is refused is said here."""
 
     CSS_PATH = "shapes.tcss"
@@ -77,7 +77,7 @@ class NameDialog(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class WaysDialog(ModalScreen[str | None]):
+class WaysDialog(Dialog[str | None]):
     """Offers a few ways to go on; returns the key of one."""
 
     CSS_PATH = "shapes.tcss"
@@ -110,7 +110,7 @@ class WaysDialog(ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
 
-class GuardsDialog(ModalScreen[tuple[Whitespace, Guards] | None]):
+class GuardsDialog(Dialog[tuple[Whitespace, Guards] | None]):
     """Changes how far JSON may go where its schema sets no bound, and its white space."""
 
     CSS_PATH = "shapes.tcss"

@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import OptionList, Static, TextArea
 from textual.widgets.option_list import Option
@@ -23,6 +22,7 @@ from app.shape_draft import KINDS as ALL_KINDS
 from app.shape_draft import Look, ShapeDraft, Unsaved, look, new_draft, place_of, visible, with_fixes
 from app.terminal import one_line
 from app.tui.editor import EditorError, edit
+from app.tui.screens.closing import OwnScreen
 from app.tui.screens.document_check import DocumentCheck
 from app.tui.screens.shape_dialogs import GuardsDialog
 from app.tui.screens.shape_save import SaveShape
@@ -31,7 +31,7 @@ from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 from app.tui.words import KINDS, shown
 from grammars.spec import Guards, ShapeError, Whitespace
 
@@ -40,7 +40,7 @@ MOST_FINDINGS = 200
 _SUFFIXES = {"json_schema": ".json", "choice": ".txt", "regex": ".txt", "lark": ".lark"}
 
 
-class ShapeEditor(Screen[str | None]):
+class ShapeEditor(OwnScreen[str | None]):
     """Returns the name under which the shape was saved, or None when it was left.
 
     `unsaved` is what there is to go on with; it began as what is `saved`, or as a new shape. `drafts` keeps unsaved
@@ -68,6 +68,7 @@ class ShapeEditor(Screen[str | None]):
         self._drafts = drafts
         self._timer: Timer | None = None
         self._look: Look | None = None
+        self._save_typed: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """The text, the findings, the skeleton."""
@@ -145,7 +146,7 @@ class ShapeEditor(Screen[str | None]):
     @on(OptionList.OptionSelected)
     def _jump(self, event: OptionList.OptionSelected) -> None:
         """Go to the place of a finding."""
-        if self._look is None or event.option_index >= len(self._look.findings):
+        if self._look is None or not is_listed(event):
             return
         place = place_of(self._draft, self._look.findings[event.option_index])
         area = self.query_one(CodeArea)
@@ -240,7 +241,7 @@ class ShapeEditor(Screen[str | None]):
                 self._drafts.pop(self._draft.name, None)
                 self.dismiss(name)
 
-        self.app.push_screen(SaveShape(self._draft), saved)
+        self.app.push_screen(SaveShape(self._draft, self._save_typed), saved)
 
     def action_leave(self) -> None:
         """Go back; unsaved changes are kept."""

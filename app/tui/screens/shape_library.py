@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -27,6 +26,7 @@ from app.shapes import SavedShape, copy_shape, remove_shape, rename_shape, resto
 from app.store.store import Store
 from app.store.values import StoreError
 from app.terminal import one_line
+from app.tui.screens.closing import OwnScreen
 from app.tui.screens.document_check import DocumentCheck
 from app.tui.screens.results import ResultsScreen, Reveal
 from app.tui.screens.shape_dialogs import NameDialog, WaysDialog
@@ -39,7 +39,7 @@ from app.tui.until_closed import until_closed
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 from app.tui.words import shown, when
 from grammars.spec import ShapeError
 
@@ -53,7 +53,7 @@ class _Entry:
     used: datetime | None
 
 
-class ShapeLibrary(Screen[Picked | Reveal | None]):
+class ShapeLibrary(OwnScreen[Picked | Reveal | None]):
     """Returns the shape to use, a reply to go to, or None when nothing is to change.
 
     `drafts` keeps unsaved shapes by name and `typed` what was typed to begin one, longer than this screen lives.
@@ -171,7 +171,7 @@ class ShapeLibrary(Screen[Picked | Reveal | None]):
 
     @on(OptionList.OptionHighlighted)
     def _look(self, event: OptionList.OptionHighlighted) -> None:
-        if event.option_index >= len(self._listed):
+        if not is_listed(event):
             return
         entry = self._listed[event.option_index]
         self._show(_content(entry, self._drafts))

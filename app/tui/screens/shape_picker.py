@@ -12,15 +12,15 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.shapes import SavedShape
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.shape_words import preview, searched
 from app.tui.widgets.plain_fields import PlainInput
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 from grammars.spec import GrammarSpec
 
 
@@ -39,7 +39,7 @@ class Library:
     name: str = ""
 
 
-class ShapePicker(ModalScreen[Picked | Library | None]):
+class ShapePicker(Dialog[Picked | Library | None]):
     """Returns the choice, or None when nothing is to change."""
 
     CSS_PATH = "dialog.tcss"
@@ -91,7 +91,8 @@ class ShapePicker(ModalScreen[Picked | Library | None]):
 
     @on(OptionList.OptionSelected)
     def _take_clicked(self, event: OptionList.OptionSelected) -> None:
-        self._take(self._listed[event.option_index])
+        if is_listed(event):
+            self._take(self._listed[event.option_index])
 
     def _take(self, saved: SavedShape | None) -> None:
         if saved is None:
@@ -101,7 +102,7 @@ class ShapePicker(ModalScreen[Picked | Library | None]):
 
     @on(OptionList.OptionHighlighted)
     def _look(self, event: OptionList.OptionHighlighted) -> None:
-        if event.option_index < len(self._listed):
+        if is_listed(event):
             self._show(preview(self._listed[event.option_index]))
 
     def _show(self, content: Content) -> None:

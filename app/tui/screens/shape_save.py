@@ -3,6 +3,7 @@
 Knows the files of shapes. What is refused is said in the dialog, which then stays.
 """
 
+from collections.abc import MutableMapping
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -11,7 +12,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from app.deep_thread import deeply
@@ -19,6 +19,7 @@ from app.paths import PathError
 from app.shape_draft import ShapeDraft, file_text
 from app.shapes import add_shape
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.until_closed import until_closed
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_fields import PlainInput
@@ -33,8 +34,8 @@ _FIELDS = (
 )
 
 
-class SaveShape(ModalScreen[str | None]):
-    """Returns the name under which the shape was saved, or None."""
+class SaveShape(Dialog[str | None]):
+    """Returns the name under which the shape was saved, or None; `typed` keeps what was typed, by field."""
 
     CSS_PATH = "shapes.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,9 +45,10 @@ class SaveShape(ModalScreen[str | None]):
         Binding("escape", "dismiss(None)", "Cancel", id="save.cancel"),
     ]
 
-    def __init__(self, draft: ShapeDraft) -> None:
+    def __init__(self, draft: ShapeDraft, typed: MutableMapping[str, str]) -> None:
         super().__init__()
         self._draft = draft
+        self._typed = typed
         self._asked = ""
 
     def compose(self) -> ComposeResult:
@@ -57,9 +59,8 @@ class SaveShape(ModalScreen[str | None]):
             for name, hint in _FIELDS:
                 with Horizontal(classes="field"):
                     yield Static(name, markup=False)
-                    yield PlainInput(
-                        one_line(values[name]), placeholder=hint, compact=True, id=f"save-{name}"
-                    )
+                    value = self._typed.get(name, one_line(values[name]))
+                    yield PlainInput(value, placeholder=hint, compact=True, id=f"save-{name}")
             yield Line(classes="problem")
             yield Static(
                 "Enter or Ctrl+S saves, Up and Down move, Escape goes back to the editor",
@@ -70,6 +71,10 @@ class SaveShape(ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Begin with the name."""
         self.query_one("#save-name").focus()
+
+    @on(Input.Changed)
+    def _keep(self, event: Input.Changed) -> None:
+        self._typed[(event.input.id or "").removeprefix("save-")] = event.value
 
     @on(Input.Submitted)
     @until_closed

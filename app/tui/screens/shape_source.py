@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Input, Static, TextArea
 
@@ -21,6 +20,7 @@ from app.json_places import offset
 from app.shape_draft import ShapeDraft, new_draft
 from app.shape_files import read_shape, read_text
 from app.terminal import one_line
+from app.tui.screens.closing import OwnScreen
 from app.tui.shape_words import body
 from app.tui.until_closed import until_closed
 from app.tui.widgets.code_area import CodeArea
@@ -55,7 +55,7 @@ _HELP = {
 _BEGIN = {"shorthand": "name\nage int 0..150: in years\ntags [str] 1..5\nmood calm|tense\n", "example": ""}
 
 
-class ShapeSource(Screen[ShapeDraft | None]):
+class ShapeSource(OwnScreen[ShapeDraft | None]):
     """Returns a draft for the editor, or None. `typed` keeps by way what was typed, until Stampo ends."""
 
     CSS_PATH = "shapes.tcss"

@@ -11,13 +11,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.paths import PathError
 from app.shapes import SavedShape, Version, restore_version, versions
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.shape_words import preview
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_list import PlainList
@@ -25,7 +25,7 @@ from app.tui.words import when
 from grammars.spec import ShapeError
 
 
-class ShapeVersions(ModalScreen[str | None]):
+class ShapeVersions(Dialog[str | None]):
     """Returns the hash of the version that was brought back, or None."""
 
     CSS_PATH = "shapes.tcss"

@@ -5,13 +5,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.plain_fields import PlainArea
 
 
-class TextDialog(ModalScreen[str | None]):
+class TextDialog(Dialog[str | None]):
     """Returns the new text, or None when nothing is to change; `take` says what becomes of it."""
 
     CSS_PATH = "dialog.tcss"
@@ -42,6 +42,10 @@ class TextDialog(ModalScreen[str | None]):
         area = self.query_one(PlainArea)
         area.set_text(self._text)
         area.focus()
+
+    def keep_all(self) -> list[str]:
+        """Name the text, if it was changed."""
+        return [] if self.query_one(PlainArea).text == self._text else ["the text in front"]
 
     def action_save(self) -> None:
         """Return the text."""

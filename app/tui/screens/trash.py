@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -22,6 +21,7 @@ from app.keeping import Keeping
 from app.session import RefusedError
 from app.store.values import ChatSummary, StoredMessage, StoreError
 from app.terminal import one_line
+from app.tui.screens.closing import Dialog
 from app.tui.widgets.line import Line
 from app.tui.widgets.plain_list import PlainList
 from app.tui.words import when
@@ -29,7 +29,7 @@ from app.tui.words import when
 _LAST_QUESTION = "This cannot be undone. Y deletes for good; any other key keeps it."
 
 
-class TrashScreen(ModalScreen[None]):
+class TrashScreen(Dialog[None]):
     """Lists the trash, the latest first; Escape closes."""
 
     CSS_PATH = "chats.tcss"

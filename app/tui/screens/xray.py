@@ -13,7 +13,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -22,9 +21,10 @@ from app.inspection import Place
 from app.session import RefusedError, Session
 from app.store.values import StoredMessage, StoreError
 from app.terminal import one_line, printable
+from app.tui.screens.closing import OwnScreen
 from app.tui.widgets.keys_line import KeysLine
 from app.tui.widgets.line import Line
-from app.tui.widgets.plain_list import PlainList
+from app.tui.widgets.plain_list import PlainList, is_listed
 from app.tui.widgets.token_lane import TokenLane, quoted
 from app.tui.words import shape_name
 from app.tui.xray_words import (
@@ -60,7 +60,7 @@ class Fork:
     token: int
 
 
-class XrayScreen(Screen[Fork | None]):
+class XrayScreen(OwnScreen[Fork | None]):
     """Shows the tokens of a stored reply, or of the one being written."""
 
     CSS_PATH = "xray.tcss"
@@ -261,7 +261,7 @@ class XrayScreen(Screen[Fork | None]):
     def _choose(self, event: OptionList.OptionSelected) -> None:
         """Write the reply anew from an alternative, if it may stand there."""
         answer = self._session.inspections.answer(self._place)
-        if not isinstance(answer, Inspected):
+        if not isinstance(answer, Inspected) or not is_listed(event):
             return
         chosen = answer.alternatives[event.option_index]
         if not chosen.legal:

@@ -35,6 +35,12 @@ class Columns(Horizontal):
             if self.screen.has_class("-narrow"):
                 self._set("panel", False)
 
+    def uncover(self) -> None:
+        """Show the middle where a side stands in its place."""
+        if self.screen.has_class("-narrow"):
+            for name in SIDES:
+                self._set(name, False)
+
     def fit(self) -> bool:
         """Let go of what was shown or hidden at another width; tell whether there was another one."""
         names = (name for _, name in self.app.HORIZONTAL_BREAKPOINTS)

@@ -3,7 +3,7 @@
 Knows the messages it is handed, not where they are shown; posts `Found` with the one to show.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import on
@@ -40,7 +40,7 @@ class FindBar(Horizontal):
 
     def __init__(self, **options: str) -> None:
         super().__init__(**options)
-        self._messages: Sequence[StoredMessage] = ()
+        self._messages: Callable[[], Sequence[StoredMessage]] = tuple
         self._hits: list[int] = []
         self._place = 0
 
@@ -49,8 +49,8 @@ class FindBar(Horizontal):
         yield PlainInput(placeholder="Find in this chat", compact=True)
         yield Line(classes="count")
 
-    def open(self, messages: Sequence[StoredMessage], text: str = "") -> None:
-        """Show the bar over a chat's messages, with a text to find or the last one."""
+    def open(self, messages: Callable[[], Sequence[StoredMessage]], text: str = "") -> None:
+        """Show the bar over what `messages` returns, with a text to find or the last one."""
         self._messages = messages
         self.display = True
         field = self.query_one(Input)
@@ -78,7 +78,7 @@ class FindBar(Horizontal):
     def _find(self, text: str) -> None:
         needle = text.casefold()
         self._hits = [
-            message.id for message in self._messages if needle and needle in message.content.casefold()
+            message.id for message in self._messages() if needle and needle in message.content.casefold()
         ]
         self._place = len(self._hits) - 1
         self._show()

@@ -28,3 +28,9 @@ class PlainList(OptionList):
         """Go down, unless this is the last entry."""
         if self.highlighted != self.option_count - 1:
             super().action_cursor_down()
+
+
+def is_listed(event: OptionList.OptionMessage) -> bool:
+    """Tell whether what an event is about still stands in its list, which may have become another one since."""
+    options, place = event.option_list, event.option_index
+    return place < options.option_count and options.get_option_at_index(place) is event.option

@@ -276,10 +276,13 @@ class Transcript(VerticalScroll):
     async def _grow(self) -> None:
         self._growing = True
         try:
-            page, self._older = self._older[-PAGE:], self._older[:-PAGE]
+            page, rest = self._older[-PAGE:], self._older[:-PAGE]
+            self._older = rest
             before = self.max_scroll_y
             with self.app.batch_update():
                 await self.query(".top").remove()
+                if self._older is not rest:
+                    return  # another chat is shown now
                 await self.mount_all([*self._top(), *map(self._view, page)], before=0)
             # What was at the top stays where it was; known once the new messages are laid out.
             self.call_after_refresh(lambda: self.scroll_to(y=self.max_scroll_y - before, animate=False))
