@@ -85,9 +85,8 @@ class Drawing:
         """Draw the messages and the text of a growing reply."""
         session, transcript = self._session, self._screen.query_one(Transcript)
         key = (session.chat.id, session.chat.system)
+        self._screen.query_one(FindBar).stay_with(session.chat.id)
         if key != self._shown:
-            if self._shown is not None and key[0] != self._shown[0]:
-                self._screen.query_one(FindBar).display = False  # it was opened over the other chat
             self._shown = key
             await transcript.show(session.path, session.chat.system)
         else:

@@ -184,6 +184,21 @@ async def test_a_store_that_fails_halfway_sends_nothing_and_takes_nothing_from_t
     assert len(session.store.siblings(session.path[0].id)) == 1
 
 
+async def test_earlier_replies_that_cannot_be_read_send_nothing_and_leave_nothing_busy(
+    begin, monkeypatch
+) -> None:
+    session = await ready(begin({"turns": [[{"end": "stop"}]]}))
+    session.set_shape(GrammarSpec(kind="regex", text="a"))
+    session.set_draft("Look.")
+    monkeypatch.setattr(
+        session.store, "earlier_replies", Mock(side_effect=StoreError("The disk reports an error."))
+    )
+    with pytest.raises(StoreError):
+        session.send("Look.")
+    stored = session.store.chat(session.chat.id)
+    assert (stored.draft, stored.messages, session.busy, session.live) == ("Look.", 0, False, None)
+
+
 @pytest.mark.parametrize("kind", ["usage", "shape", "model"])
 @pytest.mark.parametrize("before", [[], ["hello"]])
 async def test_a_turn_refused_unread_leaves_the_path_and_comes_back_as_the_draft(begin, kind, before):

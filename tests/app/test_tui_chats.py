@@ -1,17 +1,23 @@
 """What a person does with whole chats: by keys on the list, in the search and in the trash."""
 
+from unittest.mock import Mock
+
 import pytest
 from pilots import answered, loaded, pick, screen, sees, session, until, write
 from textual.widgets import Input, OptionList
 
+from app.store.values import StoreError
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.search import SearchScreen
 from app.tui.screens.shape_dialogs import NameDialog
 from app.tui.screens.trash import TrashScreen
 from app.tui.widgets.chat_list import ChatList
+from app.tui.widgets.composer import Composer
+from app.tui.widgets.find_bar import FindBar
 from app.tui.widgets.transcript import Transcript
 
 STOP = {"end": "stop"}
+TURN = [{"say": "ok"}, STOP]
 HOSTILE = "a [/x] b \x1b[31m \u202e 漢字"
 
 
@@ -126,3 +132,47 @@ async def test_nothing_is_deleted_without_two_questions(open_app):
         await sees(pilot, "Deleted for good")
         assert pilot.app.screen.query_one(OptionList).option_count == 0
         assert "a [/x] b" not in screen(pilot)
+
+
+async def test_a_text_stays_with_its_chat_whatever_opens_another_one(open_app):
+    async with open_app({"turns": [TURN, TURN]}, (130, 40)) as pilot:
+        await loaded(pilot)
+        first = await talk(pilot, "one")
+        composer = pilot.app.screen.query_one(Composer)
+        composer.insert("of the first")
+        await pilot.press("ctrl+up", "d", "ctrl+n")
+        second = session(pilot).chat.id
+        composer.insert("of the second")
+        pilot.app.screen.action_find()
+        assert pilot.app.screen.query_one(FindBar).display
+        session(pilot).undo()  # opens the chat from which the message was put into the trash
+        await until(pilot, lambda: composer.text == "of the first")
+        assert session(pilot).chat.id == first
+        await until(pilot, lambda: not pilot.app.screen.query_one(FindBar).display)
+        composer.insert("!")
+        session(pilot).open(second)
+        pilot.app.screen.keep_draft()  # before a frame was drawn, as when the program ends
+        drafts = [session(pilot).store.chat(chat).draft for chat in (first, second)]
+        assert drafts == ["of the first!", "of the second"]
+
+
+async def test_a_text_that_cannot_be_kept_stays_in_the_field(open_app, monkeypatch):
+    async with open_app({}, (100, 40)) as pilot:
+        await loaded(pilot)
+        composer = pilot.app.screen.query_one(Composer)
+        composer.insert("long thoughts")
+        chat = session(pilot).chat.id
+        monkeypatch.setattr(
+            session(pilot).store, "set_draft", Mock(side_effect=StoreError("The disk is full."))
+        )
+        await pilot.press("ctrl+n")
+        await sees(pilot, "The disk is full.")
+        assert (composer.text, session(pilot).chat.id) == ("long thoughts", chat)
+        await pilot.press("ctrl+q")
+        await sees(pilot, "Not saved: your unsent text.")
+        monkeypatch.undo()
+        await pilot.press("f2")
+        await until(pilot, lambda: isinstance(pilot.app.focused, ChatList))
+        await pilot.press("f3")  # takes the place of the list, which had the focus
+        await pilot.press("!")
+        await until(pilot, lambda: composer.text == "long thoughts!")

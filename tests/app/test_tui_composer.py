@@ -16,6 +16,7 @@ from app.tui.screens.attach import PathDialog
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.context_full import ContextFull
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.shape_picker import ShapePicker
 from app.tui.widgets.attachments_line import AttachmentsLine
 from app.tui.widgets.composer import LONG_PASTE, Composer
 
@@ -178,6 +179,13 @@ async def test_a_message_that_does_not_fit_is_offered_what_helps(open_app, tmp_p
         await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         assert composer(pilot).text == "b" * 2000
         assert len(session(pilot).path) == 2
+        await pilot.press(
+            "enter", "ctrl+t"
+        )  # what is in front gets the keys, so no question comes up over it
+        await until(pilot, lambda: not pilot.app.screen_stack[1]._sending._checking)
+        assert isinstance(pilot.app.screen, ShapePicker | ContextFull)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ChatScreen))
         await pilot.press("enter")
         await sees(pilot, "Leave out the oldest turn")
         await pilot.press("enter")

@@ -6,14 +6,16 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from pilots import answered, library, loaded, on, pick, sees, write
+from pilots import answered, library, loaded, on, pick, sees, until, write
 from textual.widgets import Input
 
 import app.tui
 from app.tui.screens.attach import PathDialog
 from app.tui.screens.document_check import DocumentCheck
+from app.tui.screens.help import HelpScreen
 from app.tui.screens.results import ResultsScreen
 from app.tui.screens.shape_editor import ShapeEditor
+from app.tui.screens.shape_picker import Picked, ShapePicker
 from app.tui.screens.shape_source import ShapeSource
 from app.tui.widgets.code_area import CodeArea
 
@@ -151,6 +153,21 @@ async def test_what_comes_late_does_not_end_the_program(open_app, monkeypatch, t
         await scene(pilot, held)
         async with asyncio.timeout(10):
             await held.begun.wait()
+
+
+async def test_a_screen_closes_once_and_takes_along_only_what_is_in_front_of_it(open_app):
+    async with open_app({}) as pilot:
+        main = pilot.app.screen
+        await pilot.press("ctrl+t")
+        await on(pilot, ShapePicker)
+        picker = pilot.app.screen
+        await pilot.press("f1")
+        await on(pilot, HelpScreen)
+        picker.dismiss(Picked(shape=None))  # as of work that comes to its end now
+        picker.dismiss(None)  # as of a second click
+        await until(pilot, lambda: pilot.app.screen is main)
+        await pilot.pause()
+        assert pilot.app.screen_stack[-1] is main
 
 
 def test_every_method_that_waits_beside_its_screen_may_find_it_closed():

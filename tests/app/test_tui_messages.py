@@ -1,11 +1,13 @@
 """What a person does with messages: by keys on the transcript, over a scripted engine."""
 
 import json
+from unittest.mock import Mock
 
 import pytest
 from pilots import answered, loaded, pick, screen, sees, session, until, write
 from textual.widgets import Input, Tree
 
+from app.session import RefusedError
 from app.tui.screens.chat import ChatScreen
 from app.tui.screens.json_tree import JsonTree
 from app.tui.screens.text_dialog import TextDialog
@@ -86,6 +88,30 @@ async def test_a_cancelled_edit_is_there_again(open_app):
         await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
         assert pilot.app.screen.query_one(PlainArea).text == "one!"
         assert contents(pilot) == ["one", "first"]
+        await pilot.press("escape", "e")  # cancelled once more, it is still there
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
+        assert pilot.app.screen.query_one(PlainArea).text == "one!"
+
+
+async def test_an_edit_that_is_refused_is_there_again_and_quitting_asks_for_it(open_app, monkeypatch):
+    async with open_app(turns("first")) as pilot:
+        await loaded(pilot)
+        await write(pilot, "one")
+        await answered(pilot, 2)
+        await go_to_messages(pilot)
+        await pilot.press("up", "e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
+        monkeypatch.setattr(session(pilot), "edit", Mock(side_effect=RefusedError("Not now.")))
+        await pilot.press("!", "ctrl+s")
+        await sees(pilot, "Not now. What you typed is there again")
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
+        assert pilot.app.screen.query_one(PlainArea).text == "one!"
+        await pilot.press("?", "ctrl+q")
+        await sees(pilot, "Not saved: the text in front.")
+        assert pilot.app.is_running
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: pilot.app._exit)
 
 
 async def test_a_reply_is_asked_for_again_and_keeps_its_shape(open_app):
@@ -243,6 +269,12 @@ async def test_a_message_is_copied_and_the_way_is_said(open_app, monkeypatch, tm
         await write(pilot, "one")
         await answered(pilot, 2)
         await go_to_messages(pilot)
+        with monkeypatch.context() as full:
+            full.setattr(
+                "app.tui.clipboard.write_private", Mock(side_effect=OSError("No space left on device"))
+            )
+            await pilot.press("k")
+            await sees(pilot, "The code could not be copied: No space left on device")
         await pilot.press("k")
         await sees(pilot, "The code was written to")
         assert next((tmp_path / "home").rglob("clipboard.txt")).read_text() == "x = 1\n"

@@ -20,6 +20,7 @@ from app.tui.screens.keys import KeyCatcher, KeysScreen
 from app.tui.screens.models import ModelsScreen
 from app.tui.screens.settings import SettingsScreen
 from app.tui.widgets.composer import Composer
+from app.tui.widgets.plain_list import PlainList
 from engine.protocol import Load
 
 HOSTILE = "a [/x] \x1b[31mb\u202e 漢字 👩‍🚀"
@@ -148,6 +149,9 @@ async def test_models_are_listed_as_text_and_another_one_is_loaded(open_app, mon
         field.value = "/no/[/x].gguf"
         await pilot.press("enter")
         await sees(pilot, "There is no file /no/[/x].gguf.")
+        field.value = f"/{'x' * 300}.gguf"
+        await pilot.press("enter")
+        await sees(pilot, "File name too long")
         field.value = ""
         await sees(pilot, "3 models found.")
         await pilot.press("home", "down", "down", "ctrl+d", "up", "up", "ctrl+s")
@@ -216,8 +220,12 @@ async def test_a_value_is_typed_over_the_one_that_is_there(open_app):
         assert pilot.app.screen.query_one(Input).value == "0.95"
         await pilot.press("backspace", "0", ".", "5", "enter", "down", "enter")
         assert pilot.app.screen.query_one(Input).value == "0.05"  # of the next one, min_p
+        pilot.app.screen.query_one(Input).value = "0.2"
+        choose(pilot, "top_k")  # as a click on another row
+        pilot.app.screen.query_one(PlainList).action_select()
+        await until(pilot, lambda: pilot.app.screen.query_one(Input).value == "0")
         await pilot.press("escape", "ctrl+s")
-        await until(pilot, lambda: session(pilot).chat.settings == {"top_p": 0.5})
+        await until(pilot, lambda: session(pilot).chat.settings == {"top_p": 0.5, "min_p": 0.2})
 
 
 async def test_what_cannot_be_written_is_said_and_not_in_force(open_app, monkeypatch):

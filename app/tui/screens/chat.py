@@ -322,7 +322,7 @@ class ChatScreen(OwnScreen[None]):
 
     def _find(self, text: str) -> None:
         self._columns.uncover()
-        self.query_one(FindBar).open(lambda: self._session.path, text)
+        self.query_one(FindBar).open(self._session.chat.id, lambda: self._session.path, text)
 
     async def on_find_bar_found(self, message: FindBar.Found) -> None:
         """Show a message that was found."""

@@ -40,6 +40,7 @@ class FindBar(Horizontal):
 
     def __init__(self, **options: str) -> None:
         super().__init__(**options)
+        self._chat = 0
         self._messages: Callable[[], Sequence[StoredMessage]] = tuple
         self._hits: list[int] = []
         self._place = 0
@@ -49,8 +50,9 @@ class FindBar(Horizontal):
         yield PlainInput(placeholder="Find in this chat", compact=True)
         yield Line(classes="count")
 
-    def open(self, messages: Callable[[], Sequence[StoredMessage]], text: str = "") -> None:
-        """Show the bar over what `messages` returns, with a text to find or the last one."""
+    def open(self, chat: int, messages: Callable[[], Sequence[StoredMessage]], text: str = "") -> None:
+        """Show the bar over what `messages` returns of a chat, with a text to find or the last one."""
+        self._chat = chat
         self._messages = messages
         self.display = True
         field = self.query_one(Input)
@@ -58,6 +60,11 @@ class FindBar(Horizontal):
             field.value = one_line(text)
         field.focus()
         self._find(field.value)
+
+    def stay_with(self, chat: int) -> None:
+        """Hide the bar when another chat is shown than the one it was opened over."""
+        if self.display and chat != self._chat:
+            self.display = False
 
     def action_close(self) -> None:
         """Hide the bar."""
