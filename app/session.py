@@ -167,16 +167,20 @@ class Session(OpenChat):
         return self.fork(reply_id, landed)
 
     def fork(self, reply_id: int, place: int, token: int | None = None) -> LiveReply:
-        """Write a reply anew that begins with the first `place` tokens of another one, and then with `token`."""
+        """Write a reply anew that begins with the first `place` tokens of another one, and then with `token`.
+
+        What it begins with does not count as part of what a reply may have.
+        """
         model = self._need_model()
         old, reply = self._reply(reply_id)
         ids = self._ids(reply_id, reply, model)
         if not 0 <= place <= len(ids):
             raise RefusedError("The reply has no such token.")
         prefix = (*ids[:place], *(() if token is None else (token,)))
-        wish = Wish(
-            message=_parent(old), shape=old.shape, prefix=prefix, continued_from=reply_id, **self._wanted()
-        )
+        wanted = self._wanted()
+        settings: ReplySettings = wanted["settings"]
+        wanted["settings"] = replace(settings, max_tokens=settings.max_tokens + len(prefix))
+        wish = Wish(message=_parent(old), shape=old.shape, prefix=prefix, continued_from=reply_id, **wanted)
         return self._ask(model, lambda: wish)
 
     def inspect(self, reply_id: int, place: int) -> None:

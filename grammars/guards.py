@@ -67,7 +67,7 @@ def soft_guards(spec: GrammarSpec) -> Guards | None:
 
 
 def _raised(limit: int | None, *least: int) -> int | None:
-    return None if limit is None else max(limit, *least)
+    return None if limit is None else max((limit, *least))
 
 
 def describe_guards(guards: Guards) -> str:

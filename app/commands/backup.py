@@ -7,6 +7,7 @@ import typer
 
 from app.backup import back_up
 from app.commands.kept import open_store
+from app.shapes import saved_shapes
 from app.terminal import narrate
 
 
@@ -14,6 +15,6 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to make; it must not exist.")],
 ) -> None:
     """Write all chats, the trash and unsent text included, and your own shapes into one file."""
-    with open_store() as store:
+    with open_store(make=any(saved.origin == "own" for saved in saved_shapes())) as store:
         saved = back_up(store, file)
     narrate(f"Wrote {file}: {saved.chats} chat(s), {saved.shapes} shape(s).")

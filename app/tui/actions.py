@@ -145,6 +145,9 @@ class MessageActions:
             if chosen is not None:
                 self._try(lambda: self._session.fork(chosen.reply, chosen.place, chosen.token))
 
+        live = self._session.live_here
+        if message.reply is None and live is not None and message.id == self._session.path[-1].id:
+            message = self._session.store.message(live.reply)  # the answer that is being written
         self._app.push_screen(XrayScreen(self._session, _reply(message)), fork)
 
     async def _copy(self, message: StoredMessage) -> None:

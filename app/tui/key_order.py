@@ -20,6 +20,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from app.tui.widgets.plain_fields import writes
+
 LONGEST_S = 0.5
 _PASSES = range(2, 7)
 """How often a key is followed: what it makes a widget ask for comes up behind it, and may open screens."""
@@ -99,4 +101,4 @@ def _is_typed(event: events.Event, focused: DOMNode | None) -> bool:
     """Tell whether all that something does is to write text into a field."""
     if not isinstance(focused, Input | TextArea):
         return False
-    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)
+    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and writes(event))

@@ -10,6 +10,7 @@ from io import StringIO
 from typing import Any, ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from rich.console import Console
 from rich.markdown import Heading, Markdown
 from rich.text import Text
@@ -46,7 +47,7 @@ def rendered(text: str, width: int) -> Content:
     console = Console(file=StringIO(), width=max(8, width), color_system=None, legacy_windows=False)
     markdown = copy(_EMPTY)
     try:
-        markdown.parsed = _PARSER.parse(text)
+        markdown.parsed = _with_line_breaks(_PARSER.parse(text))
         lines = console.render_lines(markdown, pad=False)
     except (RecursionError, ValueError, IndexError):  # of the library, on texts that no person writes
         return Content(text)
@@ -58,6 +59,15 @@ def rendered(text: str, width: int) -> Content:
     while rows and not rows[-1].plain:
         rows.pop()
     return Content("\n").join([Content.from_rich_text(row, console=console) for row in rows])
+
+
+def _with_line_breaks(tokens: list[Token]) -> list[Token]:
+    """Let a line end where it ends in the text, as chats do: models write verses and code without a fence."""
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return tokens
 
 
 class Settling:

@@ -214,7 +214,11 @@ def _raise_error(matcher: LLMatcher) -> None:
     reason = _first_line(matcher.get_error())
     if reason.startswith("NoExtension"):  # the library's word for it; its stop reason is only InternalError
         raise AllTokensMasked("no token fits the shape here: it leads into a dead end")
-    raise ConstraintError(f"the constraint failed: {reason}")
+    large = (
+        "too many" in reason or "too large" in reason
+    )  # met only while writing, since states are made as needed
+    hint = "; the shape is too large to follow, as with repetitions inside repetitions" if large else ""
+    raise ConstraintError(f"the constraint failed: {reason}{hint}")
 
 
 def _first_line(text: str) -> str:

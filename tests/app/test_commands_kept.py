@@ -318,3 +318,11 @@ def test_every_file_of_a_whole_session_is_private(
         assert list(home.glob(pattern)), pattern
     written = [tmp_path / "b", tmp_path / "e.json", *tmp_path.glob("of-the-older*.json")]
     assert {f"{stat.S_IMODE(file.stat().st_mode):o}" for file in written} == {"600"} and len(written) == 3
+
+
+def test_shapes_are_backed_up_without_a_chat(tmp_path):
+    assert run("backup", str(tmp_path / "none.zip")).exit_code == 2
+    add_shape("yes", '{"name": "yes", "title": "Yes", "regex": "yes"}')
+    result = run("backup", str(tmp_path / "shapes.zip"))
+    assert result.exit_code == 0
+    assert "0 chat(s), 1 shape(s)" in result.stderr

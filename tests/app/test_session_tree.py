@@ -82,6 +82,9 @@ async def test_a_cut_reply_goes_on_from_its_own_tokens(begin, script):
     await done(session)
     command = script.commands()[1]
     assert command["prefix"] == [0, 1, 2]
+    assert (
+        command["max_tokens"] == session.settings.max_tokens + 3
+    )  # what is there takes nothing from what may come
     assert command["shape"]["text"] == YES.text
     assert session.path[-1].reply.continued_from == cut.id
 

@@ -48,6 +48,19 @@ async def test_what_is_typed_behind_a_key_that_opens_a_dialog_is_in_the_dialog(o
         await until(pilot, lambda: composed(pilot) == "defgh")
 
 
+async def test_a_letter_with_alt_is_a_key_of_the_screen_and_no_text(open_app):
+    async with open_app({}) as pilot:
+        await loaded(pilot)
+        pilot.app.set_keymap({"chat.system": "alt+t"})
+        pilot.app.post_message(events.Key("a", "a"))
+        pilot.app.post_message(events.Key("alt+t", "t"))
+        await until(pilot, lambda: isinstance(pilot.app.screen, TextDialog))
+        pilot.app.post_message(events.Key("alt+x", "x"))
+        await pilot.press("b")
+        assert pilot.app.screen.query_one(PlainArea).text == "b"
+        assert composed(pilot) == "a"
+
+
 async def test_what_is_typed_last_is_in_what_a_key_behind_it_takes(open_app):
     async with open_app({}) as pilot:
         await loaded(pilot)

@@ -251,6 +251,23 @@ async def test_a_text_is_found_among_messages_that_are_not_mounted(open_app, sto
         assert pilot.app.screen.query_one("#find Input", Input).has_focus
 
 
+@pytest.mark.parametrize("lines", [200, 2000])  # the longer one is drawn row by row
+async def test_each_place_of_a_text_in_a_long_message_is_gone_to(open_app, store, lines):
+    chat = store.create_chat(title="long")
+    store.add_user(chat, None, "\n".join(f"line {number} of {number // 100}#" for number in range(lines)))
+    async with open_app({}, (60, 24)) as pilot:
+        session(pilot).open(chat)
+        await sees(pilot, f"line {lines - 1} of")
+        await pilot.press("ctrl+f", *"LINE 50 of")
+        await sees(pilot, "1 of 1")
+        await sees(pilot, "line 50 of")
+        pilot.app.screen.query_one(Input).value = "of 1#"
+        await sees(pilot, "100 of 100")
+        await sees(pilot, "line 199 of 1#")
+        await pilot.press("down")
+        await sees(pilot, "line 100 of 1#")
+
+
 async def test_keys_typed_into_the_composer_are_text(open_app):
     async with open_app(turns("first")) as pilot:
         await loaded(pilot)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pilots import answered, loaded, pick, screen, sees, session, until, write
 from textual.geometry import Size
 
-from app.tui.markdown import Settling
+from app.tui.markdown import Settling, rendered
 from app.tui.widgets.composer import Composer
 from app.tui.widgets.message_view import LONG, MessageView
 from app.tui.widgets.stream_markdown import LONGEST_BLOCK, StreamMarkdown
@@ -213,3 +213,9 @@ async def test_a_long_unfinished_block_is_appended_to_and_set_out_when_it_is_who
         assert height > 10
         await until(pilot, lambda: "Last." in screen(pilot))
         assert "```" not in screen(pilot)
+
+
+def test_a_line_ends_where_it_ends_in_the_text():
+    assert rendered("Roses are red\nViolets are **blue**\n\nNew", 40).plain == (
+        "Roses are red\nViolets are blue\n\nNew"
+    )

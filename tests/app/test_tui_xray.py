@@ -46,6 +46,16 @@ async def open_xray(pilot) -> TokenLane:
     return lane
 
 
+async def test_a_reply_that_is_being_written_is_looked_at_from_its_message(open_app):
+    async with open_app({"turns": [[{"say": "yes!"}, {"hold": True}]]}, size=(130, 40)) as pilot:
+        await loaded(pilot)
+        await write(pilot, "one")
+        await sees(pilot, "yes!")
+        await pilot.press("ctrl+up", "x")
+        await until(pilot, lambda: isinstance(pilot.app.screen, XrayScreen))
+        await until(pilot, lambda: pilot.app.screen.query_one(TokenLane).tokens)
+
+
 async def test_enter_opens_the_alternatives_as_soon_as_they_are_computed(open_app):
     turn = [{"say": '"yes', "origin": "forced"}, {"say": "yes!"}, {"end": "stop"}]
     async with open_app({"turns": [turn], "inspect": [INSPECTED]}, size=(130, 40)) as pilot:

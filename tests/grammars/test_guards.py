@@ -135,6 +135,7 @@ def test_soft_limits_are_raised_to_what_the_schema_writes_itself():
     assert made.string is not None and made.string >= 5000
     assert made.depth is not None and made.depth >= 5
     assert soft_guards(shape({"type": "number"}, guards=low)) == low
+    assert soft_guards(GrammarSpec(kind="json_schema", text="true", guards=low)) == low
     assert soft_guards(shape(schema, guards=Guards.off())) is None
     assert soft_guards(GrammarSpec(kind="lark", text='start: "a"')) is None
 

@@ -326,7 +326,7 @@ class ChatScreen(OwnScreen[None]):
 
     async def on_find_bar_found(self, message: FindBar.Found) -> None:
         """Show a message that was found."""
-        await self.query_one(Transcript).reveal(message.message_id)
+        await self.query_one(Transcript).reveal(message.message_id, message.text, message.number)
 
     def on_find_bar_closed(self) -> None:
         """Go on with the message that was found last."""

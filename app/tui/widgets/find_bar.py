@@ -29,11 +29,13 @@ class FindBar(Horizontal):
     ]
 
     class Found(Message):
-        """This message is to be shown."""
+        """This message is to be shown, where the text stands in it for the time with this number, from 0."""
 
-        def __init__(self, message_id: int) -> None:
+        def __init__(self, message_id: int, text: str, number: int) -> None:
             super().__init__()
             self.message_id = message_id
+            self.text = text
+            self.number = number
 
     class Closed(Message):
         """The bar was closed."""
@@ -42,7 +44,7 @@ class FindBar(Horizontal):
         super().__init__(**options)
         self._chat = 0
         self._messages: Callable[[], Sequence[StoredMessage]] = tuple
-        self._hits: list[int] = []
+        self._hits: list[tuple[int, int]] = []  # messages, and which of the text's places in them
         self._place = 0
 
     def compose(self) -> ComposeResult:
@@ -72,7 +74,7 @@ class FindBar(Horizontal):
         self.post_message(self.Closed())
 
     def action_step(self, step: int) -> None:
-        """Go to the next message that holds the text, above (-1) or below (1)."""
+        """Go to the next place of the text, above (-1) or below (1)."""
         if self._hits:
             self._place = (self._place + step) % len(self._hits)
             self._show()
@@ -85,7 +87,9 @@ class FindBar(Horizontal):
     def _find(self, text: str) -> None:
         needle = text.casefold()
         self._hits = [
-            message.id for message in self._messages() if needle and needle in message.content.casefold()
+            (message.id, number)
+            for message in self._messages()
+            for number in range(message.content.casefold().count(needle) if needle else 0)
         ]
         self._place = len(self._hits) - 1
         self._show()
@@ -95,4 +99,5 @@ class FindBar(Horizontal):
             self.query_one(".count", Line).put("not found" if self.query_one(Input).value else "")
             return
         self.query_one(".count", Line).put(f"{self._place + 1} of {len(self._hits)}")
-        self.post_message(self.Found(self._hits[self._place]))
+        message, number = self._hits[self._place]
+        self.post_message(self.Found(message, self.query_one(Input).value, number))

@@ -3,7 +3,9 @@
 A finished message is one widget. Knows nothing of the store's tree or the engine.
 """
 
+import itertools
 import json
+import re
 from datetime import UTC, datetime
 
 from textual import events
@@ -132,6 +134,19 @@ class MessageView(Static):
         self._parts = parts if sum(map(len, parts)) > LONG else None
         self._rows_width = 0
         self.update(Content("\n").join(parts))
+
+    def row_of(self, text: str, number: int) -> int:
+        """Return the row in which a text is shown for the time with this number, from 0; 0 where it is not."""
+        if self._parts is None:
+            rows = [strip.text for strip in self.render_lines(Region(0, 0, *self.outer_size))]
+        else:
+            rows = self._rows.texts
+        if not text.strip():
+            return 0
+        words = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
+        shown_below = "\n".join(rows[1:])  # the head is no part of the message
+        places = [found.start() for found in itertools.islice(words.finditer(shown_below), number + 1)]
+        return 1 + shown_below.count("\n", 0, places[-1]) if places else 0
 
     @property
     def allow_select(self) -> bool:

@@ -43,11 +43,18 @@ async def _runs_at_once(field: Widget, base: type[Widget], event: events.Key) ->
     return True
 
 
+def writes(event: events.Key) -> bool:
+    """Tell whether a key writes a character; with Alt it asks for an action, whatever character comes with it."""
+    return event.is_printable and not event.key.startswith("alt+")
+
+
 class PlainArea(TextArea):
     """A text area without control characters."""
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.character in _JOINERS:
+        if event.is_printable and not writes(event):
+            event.prevent_default()
+        elif event.character in _JOINERS:
             self._replace_via_keyboard(event.character, *self.selection)
             event.stop()
             event.prevent_default()
@@ -78,7 +85,9 @@ class PlainInput(Input):
     """A one-line field without control characters."""
 
     async def _on_key(self, event: events.Key) -> None:
-        if event.character in _JOINERS:
+        if event.is_printable and not writes(event):
+            event.prevent_default()
+        elif event.character in _JOINERS:
             self.replace(event.character, *self.selection)
             event.stop()
             event.prevent_default()

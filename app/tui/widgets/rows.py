@@ -107,6 +107,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def texts(self) -> list[str]:
+        """The rows without styles."""
+        return [row if isinstance(row, str) else row.plain for row in self._rows]
+
     def add(self, rows: Sequence[Content | str]) -> None:
         """Append rows."""
         self._rows.extend(rows)

@@ -188,13 +188,21 @@ class Transcript(VerticalScroll):
         first, count = self._left_out
         return left_out_words(count) if message.id == first else ""
 
-    async def reveal(self, message_id: int) -> None:
-        """Select a message and scroll to it; older ones are mounted until it is there."""
+    async def reveal(self, message_id: int, text: str = "", number: int = 0) -> None:
+        """Select a message and scroll to it, or to a text in it; older ones are mounted until it is there."""
         while self._older and message_id in [message.id for message in self._older]:
             await self._grow()
         self.select(message_id)
         if view := self.view(message_id):
-            self.call_after_refresh(view.scroll_visible, animate=False, top=True)
+            self.call_after_refresh(self._scroll_to_text, view, text, number)
+
+    def _scroll_to_text(self, view: MessageView, text: str, number: int) -> None:
+        row = view.row_of(text, number) if text else 0
+        if row < self.size.height - 2:
+            view.scroll_visible(animate=False, top=True)  # its head, too
+        else:
+            place = Region(0, view.virtual_region.y + row - self.size.height // 3, 1, 1)
+            self.scroll_to_region(place, animate=False, top=True, force=True)
 
     def view(self, message_id: int) -> MessageView | None:
         """Return the widget of a message, if it is mounted."""
