@@ -58,13 +58,14 @@ async def test_a_reply_that_is_being_written_is_looked_at_from_its_message(open_
 
 async def test_enter_opens_the_alternatives_as_soon_as_they_are_computed(open_app):
     turn = [{"say": '"yes', "origin": "forced"}, {"say": "yes!"}, {"end": "stop"}]
-    async with open_app({"turns": [turn], "inspect": [INSPECTED]}, size=(130, 40)) as pilot:
+    async with open_app({"turns": [turn], "inspect": [INSPECTED]}, size=(40, 15)) as pilot:
         await loaded(pilot)
         await write(pilot, "one")
         await answered(pilot, 2)
         lane = await open_xray(pilot)
         await pilot.press("enter")
         await sees(pilot, "Enter begins anew from a token.")
+        await sees(pilot, '25.00%  "no"')  # also where there is little room
         await until(pilot, lambda: pilot.app.focused is pilot.app.screen.query_one(".alternatives"))
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.focused is lane)

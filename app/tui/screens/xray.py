@@ -247,6 +247,10 @@ class XrayScreen(OwnScreen[Fork | None]):
 
     # --- alternatives
 
+    def on_descendant_focus(self) -> None:
+        """Give the alternatives the room of the rest where there is little."""
+        self.set_class(self.query_one(".alternatives").has_focus, "-choosing")
+
     def action_alternatives(self) -> None:
         """Go to the alternatives; where they are not known, as soon as they are."""
         if isinstance(self._session.inspections.answer(self._place), Inspected):
