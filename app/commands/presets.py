@@ -161,7 +161,7 @@ def copy(old: Annotated[str, typer.Argument(metavar="OLD")], new: NewName) -> No
 
 @app.command()
 def remove(name: Name) -> None:
-    """Remove a shape of your own; `restore` brings it back."""
+    """Remove a shape of your own; the line it prints brings it back."""
     with _refusals():
         kept = remove_shape(name)
     narrate(f"Removed {name}; `stampo presets restore {name} {kept}` brings it back.")

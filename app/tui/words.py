@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from rich.cells import cell_len
+from textual.keys import key_to_character
 
 from app.live import LiveReply
 from app.supervisor import Supervisor
@@ -89,7 +90,9 @@ def key_words(key: str) -> str:
     """Return a key's name as people write it: `ctrl+t` is Ctrl+T, `R` is Shift+R beside the R of `r`."""
     if len(key) == 1 and key.isupper():
         key = f"shift+{key}"
-    return "+".join(part.capitalize() for part in key.split("+"))
+    return "+".join(
+        (key_to_character(part) if "_" in part else None) or part.capitalize() for part in key.split("+")
+    )
 
 
 def when(moment: datetime, now: datetime) -> str:

@@ -161,11 +161,12 @@ async def test_typed_joiners_stay_in_the_text(field):
         assert (widget.value if field is PlainInput else widget.text) == typed
 
 
-def test_a_capital_letter_is_named_with_shift():
+def test_keys_are_named_as_people_write_them():
     """`r` and `R` do different things and once stood in the list of keys as R and R."""
-    assert [key_words(key) for key in ("r", "R", "ctrl+t", "shift+f2")] == [
+    assert [key_words(key) for key in ("r", "R", "ctrl+t", "shift+f2", "left_square_bracket")] == [
         "R",
         "Shift+R",
         "Ctrl+T",
         "Shift+F2",
+        "[",
     ]
