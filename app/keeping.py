@@ -43,8 +43,7 @@ class Keeping:
 
     def trash(self, chat_id: int) -> None:
         """Put a chat into the trash; the session's `undo` takes it out again. Another chat is opened in its place."""
-        live = self._session.live
-        if self._session.busy and live is not None and live.chat == chat_id:
+        if self._session.growing_in(chat_id) is not None:
             raise RefusedError("A reply is being written in this chat. Escape stops it.")
         self._store.trash_chat(chat_id)
         self._session.can_take_back(lambda: self.restore_chat(chat_id))

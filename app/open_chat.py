@@ -83,7 +83,7 @@ class OpenChat:
         Raises `RefusedError` while another path of the chat grows, with nothing opened.
         """
         if all(message.id != message_id for message in self.store.path(chat_id)):
-            self._need_rest(chat_id)
+            self.need_rest(chat_id)
             self.store.set_leaf(chat_id, self.store.tip(message_id))
         self.open(chat_id)
 
@@ -158,7 +158,7 @@ class OpenChat:
 
     def show_sibling(self, message_id: int, step: int) -> bool:
         """Show the path through the next (1) or the one before (-1) of a message's siblings; False at an end."""
-        self._need_rest()
+        self.need_rest()
         siblings = [message.id for message in self.store.siblings(message_id)]
         if message_id not in siblings:
             raise RefusedError("This message is in the trash.")
@@ -171,13 +171,13 @@ class OpenChat:
 
     def go_back_to(self, message_id: int) -> None:
         """End the shown path at a message, so that what is sent next begins a branch there."""
-        self._need_rest()
+        self.need_rest()
         self.store.set_leaf(self.chat.id, message_id)
         self._read_all()
 
     def trash(self, message_id: int) -> None:
         """Put a message and what hangs on it into the trash; `undo` takes it out again."""
-        self._need_rest()
+        self.need_rest()
         self.store.trash_message(message_id)
         self.can_take_back(lambda: self.restore(message_id))
         self._read_all()
@@ -185,7 +185,7 @@ class OpenChat:
     def restore(self, message_id: int) -> None:
         """Take a message out of the trash with what went with it, and open its chat there."""
         message = self.store.message(message_id)
-        self._need_rest(message.chat_id)
+        self.need_rest(message.chat_id)
         self.store.restore_message(message.id)
         self.chat = self.store.chat(message.chat_id)
         self._read_all()
@@ -238,7 +238,8 @@ class OpenChat:
         self.store.set_settings(self.chat.id, settings)
         self._read_chat()
 
-    def _need_rest(self, chat_id: int | None = None) -> None:
+    def need_rest(self, chat_id: int | None = None) -> None:
+        """Raise `RefusedError` while a reply is being written in a chat, by default the open one."""
         if self.growing_in(self.chat.id if chat_id is None else chat_id) is not None:
             raise RefusedError("A reply is being written. Escape stops it.")
 

@@ -67,7 +67,7 @@ class Session(OpenChat):
     @property
     def live_here(self) -> LiveReply | None:
         """The reply being written, if it belongs to the open chat."""
-        return self.live if self.busy and self.live is not None and self.live.chat == self.chat.id else None
+        return self.live if self.growing is not None else None
 
     def growing_in(self, chat_id: int) -> int | None:
         """Return the reply that is being written in a chat."""
@@ -87,10 +87,10 @@ class Session(OpenChat):
         """Tell whether a reply was cut, so that it can go on."""
         return reply.finish not in _WHOLE
 
-    def take_returned(self) -> str:
-        """Return a message of the open chat that was refused, once; it belongs into the field it came from."""
+    def take_returned(self, chat_id: int) -> str:
+        """Return a message of a chat that was refused, once; it belongs into the field it came from."""
         returned = self._writing.returned
-        if returned is None or returned[0] != self.chat.id:
+        if returned is None or returned[0] != chat_id:
             return ""
         self._writing.returned = None
         return returned[1]
@@ -164,12 +164,17 @@ class Session(OpenChat):
             raise RefusedError("This reply is whole; there is nothing to go on with.")
         trace = self.store.trace(reply_id)
         landed = next((place for place, token in enumerate(trace) if token.origin == "landed"), len(trace))
-        return self.fork(reply_id, landed)
+        return self._begin_with(reply_id, landed, further=reply.finish in ("length", "landed"))
 
     def fork(self, reply_id: int, place: int, token: int | None = None) -> LiveReply:
-        """Write a reply anew that begins with the first `place` tokens of another one, and then with `token`.
+        """Write a reply anew that begins with the first `place` tokens of another one, and then with `token`."""
+        return self._begin_with(reply_id, place, token)
 
-        What it begins with does not count as part of what a reply may have.
+    def _begin_with(
+        self, reply_id: int, place: int, token: int | None = None, *, further: bool = False
+    ) -> LiveReply:
+        """Begin with tokens of another reply; with `further`, or if they are all it may have, it may have as many more
+        as any reply.
         """
         model = self._need_model()
         old, reply = self._reply(reply_id)
@@ -179,7 +184,9 @@ class Session(OpenChat):
         prefix = (*ids[:place], *(() if token is None else (token,)))
         wanted = self._wanted()
         settings: ReplySettings = wanted["settings"]
-        wanted["settings"] = replace(settings, max_tokens=settings.max_tokens + len(prefix))
+        begun = sum(committed.part == "reply" for committed in self.store.trace(reply_id)[:place])
+        if further or begun >= settings.max_tokens:
+            wanted["settings"] = replace(settings, max_tokens=settings.max_tokens + begun)
         wish = Wish(message=_parent(old), shape=old.shape, prefix=prefix, continued_from=reply_id, **wanted)
         return self._ask(model, lambda: wish)
 

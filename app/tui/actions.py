@@ -28,7 +28,7 @@ class MessageActions:
         self._app = app
         self._session = session
         self._say = say
-        self._left: dict[int, str] = {}  # edits that were cancelled, by message
+        self._left: dict[int, str] = {}  # edits that were not sent, by message
 
     async def do(self, what: str, message: StoredMessage) -> None:
         """Carry out one wish; what cannot be done is said."""
@@ -66,7 +66,9 @@ class MessageActions:
             return reply is None
         if what in ("previous", "next"):
             return message.siblings > 1
-        if what in ("again", "same", "xray", "copy_json"):
+        if what == "xray":
+            return reply is not None or self._is_answered_now(message)
+        if what in ("again", "same", "copy_json"):
             return reply is not None
         if what == "continue":
             return reply is not None and self._session.can_continue(reply)
@@ -91,11 +93,14 @@ class MessageActions:
                 if text is None
                 else self._fault(lambda: self._session.edit(message.id, text))
             )
+            left = dialog.left if text is None else text
             if not fault:
                 self._left.pop(message.id, None)
-            elif left := dialog.left if text is None else text:
+            elif left:
                 self._left[message.id] = left
                 self._say(f"{fault} What you typed is there again when you edit this message.")
+            elif text is not None:
+                self._say(fault)
 
         self._app.push_screen(dialog, send)
 
@@ -145,10 +150,15 @@ class MessageActions:
             if chosen is not None:
                 self._try(lambda: self._session.fork(chosen.reply, chosen.place, chosen.token))
 
-        live = self._session.live_here
-        if message.reply is None and live is not None and message.id == self._session.path[-1].id:
-            message = self._session.store.message(live.reply)  # the answer that is being written
+        growing = self._session.growing
+        if growing is not None and self._is_answered_now(message):
+            message = self._session.store.message(growing)
         self._app.push_screen(XrayScreen(self._session, _reply(message)), fork)
+
+    def _is_answered_now(self, message: StoredMessage) -> bool:
+        """Tell whether the reply that is being written answers a message."""
+        session = self._session
+        return session.growing is not None and bool(session.path) and message.id == session.path[-1].id
 
     async def _copy(self, message: StoredMessage) -> None:
         await self._put(message.content, "The message")

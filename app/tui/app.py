@@ -40,6 +40,8 @@ from engine.protocol import Load
 GATHER_S = 0.1
 """How long what the engine says is gathered: less than goes by between two drawings of it."""
 WARM_UP_S = 0.5
+ASKED_S = 10.0
+"""How long a second Ctrl+Q counts as the answer to what the first one asked."""
 
 THEME = Theme(
     name="stampo",
@@ -128,10 +130,11 @@ class StampoApp(App[None]):
         """Keep unsent text and leave; what cannot be kept is named before."""
         screens = [screen for screen in self.screen_stack if isinstance(screen, OwnScreen)]
         lost = [what for screen in screens for what in screen.keep_all()]
-        if lost == self._named:
+        if not lost or lost == self._named:
             self.exit()
         else:
             self._named = lost
+            self.set_timer(ASKED_S, self._named.clear)
             self.notify(
                 f"Not saved: {', '.join(lost)}. Ctrl+Q again quits all the same.",
                 severity="warning",

@@ -136,8 +136,8 @@ class Sending:
 
     def fill(self) -> None:
         """Show what the open chat has unsent."""
-        self._session.take_returned()  # the draft holds it
         self._chat = self._session.chat.id
+        self._session.take_returned(self._chat)  # the draft holds it
         self._composer.fill(self._session.chat.draft)
         self._composer.suggest("")
         self.show_attachments()
@@ -157,7 +157,7 @@ class Sending:
 
     def _take_returned(self) -> None:
         """Put a message that was refused back into the field, in front of what was typed since."""
-        if self._session.chat.id == self._chat and (returned := self._session.take_returned()):
+        if returned := self._session.take_returned(self._chat):
             self._composer.fill("\n\n".join(filter(None, (returned, self._composer.unsent))))
             self.show_attachments()
 

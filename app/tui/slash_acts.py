@@ -118,8 +118,7 @@ class SlashActs:
 
     def _last_reply(self, otherwise: str) -> int:
         last = self._session.path[-1] if self._session.path else None
-        if self._session.live_here is not None:
-            raise RefusedError("A reply is being written. Escape stops it.")
+        self._session.need_rest()
         if last is None or last.reply is None:
             raise RefusedError(otherwise)
         return last.id

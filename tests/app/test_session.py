@@ -217,7 +217,7 @@ async def test_a_turn_refused_unread_leaves_the_path_and_comes_back_as_the_draft
     assert session.path == path
     assert (session.chat.draft, session.chat.title) == ("one\n\ntyped since", name)
     assert session.chat.messages == len(path)
-    assert (session.take_returned(), session.take_returned()) == ("one", "")
+    assert (session.take_returned(session.chat.id), session.take_returned(session.chat.id)) == ("one", "")
     session.send("two")
     await done(session)
     assert session.trouble == ""
@@ -231,7 +231,7 @@ async def test_a_turn_refused_while_another_chat_is_open_waits_as_the_draft_of_i
     session.send("one")
     session.new_chat()
     await done(session)
-    assert session.take_returned() == ""
+    assert session.take_returned(session.chat.id) == ""
     assert session.trouble == "In the chat “one”: Too long."
     session.open(first)
     assert (session.chat.draft, session.path, session.trouble) == ("one", [], "")

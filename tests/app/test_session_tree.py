@@ -183,5 +183,5 @@ async def test_another_try_that_is_refused_leaves_message_and_first_reply(begin,
     session.regenerate(reply.id)
     await done(session)
     assert contents(session) == ["one", "yes"]
-    assert session.take_returned() == ""
+    assert session.take_returned(session.chat.id) == ""
     assert session.trouble == "no"

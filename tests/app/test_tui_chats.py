@@ -149,6 +149,7 @@ async def test_a_text_stays_with_its_chat_whatever_opens_another_one(open_app):
         await until(pilot, lambda: composer.text == "of the first")
         assert session(pilot).chat.id == first
         await until(pilot, lambda: not pilot.app.screen.query_one(FindBar).display)
+        await until(pilot, lambda: pilot.app.focused is not None)
         composer.insert("!")
         session(pilot).open(second)
         pilot.app.screen.keep_draft()  # before a frame was drawn, as when the program ends
@@ -162,15 +163,13 @@ async def test_a_text_that_cannot_be_kept_stays_in_the_field(open_app, monkeypat
         composer = pilot.app.screen.query_one(Composer)
         composer.insert("long thoughts")
         chat = session(pilot).chat.id
-        monkeypatch.setattr(
-            session(pilot).store, "set_draft", Mock(side_effect=StoreError("The disk is full."))
-        )
-        await pilot.press("ctrl+n")
-        await sees(pilot, "The disk is full.")
-        assert (composer.text, session(pilot).chat.id) == ("long thoughts", chat)
-        await pilot.press("ctrl+q")
-        await sees(pilot, "Not saved: your unsent text.")
-        monkeypatch.undo()
+        with monkeypatch.context() as full:
+            full.setattr(session(pilot).store, "set_draft", Mock(side_effect=StoreError("The disk is full.")))
+            await pilot.press("ctrl+n")
+            await sees(pilot, "The disk is full.")
+            assert (composer.text, session(pilot).chat.id) == ("long thoughts", chat)
+            await pilot.press("ctrl+q")
+            await sees(pilot, "Not saved: your unsent text.")
         await pilot.press("f2")
         await until(pilot, lambda: isinstance(pilot.app.focused, ChatList))
         await pilot.press("f3")  # takes the place of the list, which had the focus

@@ -78,12 +78,6 @@ async def look_at_a_shape(pilot, held: Held) -> None:
     await library(pilot)
 
 
-async def look_at_a_draft(pilot, held: Held) -> None:
-    held.hold(import_module("app.tui.screens.shape_editor"), "deeply")
-    await library(pilot)
-    await pilot.press("e")
-
-
 async def fix(pilot, held: Held) -> None:
     await editor(pilot)
     held.hold(import_module("app.tui.screens.shape_editor"), "deeply")
@@ -112,11 +106,6 @@ async def go_on_from_a_source(pilot, held: Held) -> None:
     held.press(pilot, "ctrl+s")
 
 
-async def read_replies(pilot, held: Held) -> None:
-    held.hold(asyncio, "to_thread")
-    await table(pilot)
-
-
 async def export_replies(pilot, held: Held) -> None:
     await table(pilot)
     await sees(pilot, "1 of 1")
@@ -134,12 +123,10 @@ async def import_chats(pilot, held: Held) -> None:
 
 SCENES = [
     look_at_a_shape,
-    look_at_a_draft,
     fix,
     check_a_document,
     read_a_source,
     go_on_from_a_source,
-    read_replies,
     export_replies,
     import_chats,
 ]

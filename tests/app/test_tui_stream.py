@@ -205,9 +205,12 @@ async def test_a_long_unfinished_block_is_appended_to_and_set_out_when_it_is_who
         await until(pilot, lambda: pilot.app.screen.query(StreamMarkdown))
         view = pilot.app.screen.query_one(StreamMarkdown)
         await until(pilot, lambda: len(view.text) == len(block) + 8)
-        grown = [view.render_line(y).text.rstrip() for y in range(view.size.height)]
-        assert grown[0] == "First."
-        assert "".join(grown[1:]).replace(" ", "") == block.replace("\n", "").replace(" ", "")
+
+        def grown() -> str:
+            rows = (view.render_line(y).text for y in range(view.size.height))
+            return "".join(rows).replace(" ", "")
+
+        await until(pilot, lambda: grown() == "First." + block.replace("\n", "").replace(" ", ""))
         view.append("\n```\n\nLast.\n" if block.startswith("`") else "\n\nLast.\n")
         height = view.get_content_height(Size(80, 20), Size(80, 20), view.size.width)
         assert height > 10

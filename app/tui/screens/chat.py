@@ -352,8 +352,8 @@ class ChatScreen(OwnScreen[None]):
 
     def on_chat_list_asked(self, message: ChatList.Asked) -> None:
         """Do something with a chat of the list."""
-        if self.keep_draft():
-            self._desk.do(message.what, message.chat)
+        self.keep_draft()
+        self._desk.do(message.what, message.chat)
 
     def go_to(self, chat: int, message: int | None) -> None:
         """Open a chat, at a message if one is given."""
@@ -373,7 +373,7 @@ class ChatScreen(OwnScreen[None]):
         self.query_one(Transcript).focus()
 
     def _opened(self) -> None:
-        self._sending.fill()
+        self._sending.follow()
         self._columns.fold()
         self.query_one(Composer).focus()
 

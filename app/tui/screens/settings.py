@@ -107,7 +107,8 @@ class SettingsScreen(Dialog[Changes | None]):
 
     def keep_all(self) -> list[str]:
         """Name what was changed."""
-        return ["the changed settings"] if self._chat or self._everywhere else []
+        changed = self._chat or self._everywhere or self._editing is not None
+        return ["the changed settings"] if changed else []
 
     @on(OptionList.OptionHighlighted)
     def _explain(self, event: OptionList.OptionHighlighted) -> None:

@@ -1,4 +1,4 @@
-"""Finding a text in the open chat: a field, how many messages hold it, and which of them is shown.
+"""Finding a text in the open chat: a field, at how many places it stands, and which of them is shown.
 
 Knows the messages it is handed, not where they are shown; posts `Found` with the one to show.
 """
@@ -20,7 +20,7 @@ from app.tui.widgets.plain_fields import PlainInput
 
 
 class FindBar(Horizontal):
-    """Hidden until it is opened; Enter goes on to the message above, Escape closes."""
+    """Hidden until it is opened; Enter goes on to the place above, Escape closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", id="find.close"),
@@ -66,7 +66,10 @@ class FindBar(Horizontal):
     def stay_with(self, chat: int) -> None:
         """Hide the bar when another chat is shown than the one it was opened over."""
         if self.display and chat != self._chat:
+            focused = self.query_one(Input).has_focus
             self.display = False
+            if focused:
+                self.post_message(self.Closed())
 
     def action_close(self) -> None:
         """Hide the bar."""

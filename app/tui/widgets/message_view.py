@@ -63,6 +63,7 @@ class MessageView(Static):
         self._body: tuple[tuple[int, int], Content] | None = None
         self._body_rows: tuple[Content, int, list[Content | str]] | None = None
         self._parts: list[Content] | None = None
+        self._head = Content()
         self._rows = Rows()
         self._rows_width = 0
 
@@ -120,6 +121,7 @@ class MessageView(Static):
         parts.append(self._header())
         if message.reply is not None and message.reply.reasoning:
             parts.append(self._reasoning(message.reply.reasoning))
+        self._head = Content("\n").join(parts)
         if message.reply is None:
             if message.content:
                 parts.append(self._text())
@@ -136,17 +138,19 @@ class MessageView(Static):
         self.update(Content("\n").join(parts))
 
     def row_of(self, text: str, number: int) -> int:
-        """Return the row in which a text is shown for the time with this number, from 0; 0 where it is not."""
+        """Return the row in which a text is shown for the time with this number, from 0; 0 where it is not.
+
+        The number is that in the message's own text, which Markdown shows without its marks.
+        """
         if self._parts is None:
             rows = [strip.text for strip in self.render_lines(Region(0, 0, *self.outer_size))]
         else:
             rows = self._rows.texts
-        if not text.strip():
-            return 0
-        words = re.compile(r"\s+".join(map(re.escape, text.split())), re.IGNORECASE)
-        shown_below = "\n".join(rows[1:])  # the head is no part of the message
-        places = [found.start() for found in itertools.islice(words.finditer(shown_below), number + 1)]
-        return 1 + shown_below.count("\n", 0, places[-1]) if places else 0
+        head = len(wrapped(self._head, self.content_size.width)) if self._head else 0
+        below = "\n".join(row.rstrip() for row in rows[head:])
+        found = itertools.islice(_across_rows(text).finditer(below), number + 1)
+        places = [match.start() for match in found] if text.strip() else []
+        return head + below.count("\n", 0, places[-1]) if places else 0
 
     @property
     def allow_select(self) -> bool:
@@ -203,6 +207,12 @@ class MessageView(Static):
         if not self._reasoning_open:
             return Content.styled(f"▸ thought before it wrote{f', {words}' if words else ''}", "dim italic")
         return Content.assemble(("▾ thought\n", "dim italic"), (shown(text.strip()), "dim italic"))
+
+
+def _across_rows(text: str) -> re.Pattern[str]:
+    """Return what finds a text in rows, between any two characters of which it may go on in the next row."""
+    parts = (r"\s+" if part.isspace() else re.escape(part) for part in re.findall(r"\s+|\S", text))
+    return re.compile("\n?".join(parts), re.IGNORECASE)
 
 
 class LiveView(Vertical):

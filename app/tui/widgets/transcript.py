@@ -5,6 +5,7 @@ and keys ask for something to be done with it: `Asked` says what. Invariant: at 
 is the last widget.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -92,7 +93,7 @@ class Transcript(VerticalScroll):
         self._older: list[StoredMessage] = []
         self._messages: list[StoredMessage] = []
         self._system = ""
-        self._growing = False
+        self._growing = asyncio.Lock()
         self._live: LiveView | None = None
         self._selected: int | None = None
         self._left_out: tuple[int | None, int] = (None, 0)
@@ -277,25 +278,22 @@ class Transcript(VerticalScroll):
             self._fetch()
 
     def _fetch(self) -> None:
-        if not self._growing:
+        if not self._growing.locked():
             self.run_worker(self._grow(), group="transcript", exit_on_error=True)
 
     @until_closed
     async def _grow(self) -> None:
-        self._growing = True
-        try:
+        async with self._growing:
             page, rest = self._older[-PAGE:], self._older[:-PAGE]
             self._older = rest
             before = self.max_scroll_y
             with self.app.batch_update():
                 await self.query(".top").remove()
                 if self._older is not rest:
-                    return  # another chat is shown now
+                    return  # other messages are shown now
                 await self.mount_all([*self._top(), *map(self._view, page)], before=0)
             # What was at the top stays where it was; known once the new messages are laid out.
             self.call_after_refresh(lambda: self.scroll_to(y=self.max_scroll_y - before, animate=False))
-        finally:
-            self._growing = False
 
     def _top(self) -> list[Widget]:
         """Return what stands above the first message shown."""
