@@ -268,6 +268,20 @@ async def test_each_place_of_a_text_in_a_long_message_is_gone_to(open_app, store
         await sees(pilot, "line 100 of 1#")
 
 
+async def test_a_text_is_found_where_a_row_ends_in_it(open_app, store):
+    chat = store.create_chat(title="long")
+    text = "".join(f"第{number:04d}段文字很长很长很长很长很长很长很长" for number in range(100))
+    message = store.add_user(chat, None, f"{text}\n{'theory ' * 90}the end")
+    async with open_app({}, (40, 15)) as pilot:
+        session(pilot).open(chat)
+        await sees(pilot, "the end")
+        view = pilot.app.screen.query_one(Transcript).view(message)
+        rows = [view.row_of(f"第{number:04d}段", 0) for number in range(100)]
+        assert rows == sorted(rows)
+        assert rows[0] == 1
+        assert view.row_of("the ", 0) == view.size.height - 1
+
+
 async def test_keys_typed_into_the_composer_are_text(open_app):
     async with open_app(turns("first")) as pilot:
         await loaded(pilot)

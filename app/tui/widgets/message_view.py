@@ -142,10 +142,8 @@ class MessageView(Static):
 
         The number is that in the message's own text, which Markdown shows without its marks.
         """
-        if self._parts is None:
-            rows = [strip.text for strip in self.render_lines(Region(0, 0, *self.outer_size))]
-        else:
-            rows = self._rows.texts
+        drawn = (self.render_line(y).text for y in range(self.size.height))
+        rows = list(drawn) if self._parts is None else self._rows.texts
         head = len(wrapped(self._head, self.content_size.width)) if self._head else 0
         below = "\n".join(row.rstrip() for row in rows[head:])
         found = itertools.islice(_across_rows(text).finditer(below), number + 1)
