@@ -466,6 +466,11 @@ async def test_what_was_typed_to_begin_a_shape_is_there_again(open_app):
         await on(pilot, ShapeSource)
         assert pilot.app.screen.query_one(CodeArea).text == "colour red|green"
         await sees(pilot, '"enum": ["red", "green"]')
+        await pilot.press("ctrl+s")
+        await on(pilot, ShapeEditor)
+        await pilot.press("ctrl+q")  # nothing was changed in the editor, and the shape is saved nowhere
+        await sees(pilot, "Not saved: a new shape.")
+        assert not pilot.app._exit
 
 
 async def test_kinds_go_round_and_a_new_shape_goes_back_to_its_beginning(open_app):

@@ -90,6 +90,7 @@ class ShapeEditor(OwnScreen[str | None]):
         area.json = self._draft.kind == "json_schema"
         area.text = self._draft.text
         area.focus()
+        self._keep()  # what comes from shorthand or an example is unsaved from the beginning
         self._show_top()
         self._say("Ctrl+S saves. Escape goes back; what is not saved is kept until Stampo ends.")
         self._look_soon(0.01)
